@@ -1,0 +1,30 @@
+"""Early errors: each names the argument, the rule and the value."""
+
+
+def check_positive(**sizes) -> None:
+    """`check_positive(dim=dim, num_heads=num_heads)`: every size is a whole number above zero."""
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be a whole number above zero; got {name}={value!r}")
+
+
+def check_divides(**sizes) -> None:
+    """`check_divides(num_heads=num_heads, dim=dim)`: the first size divides the second."""
+    check_positive(**sizes)
+    (small, divisor), (large, value) = sizes.items()
+    if value % divisor:
+        raise ValueError(f"{small} must divide {large}; got {small}={divisor}, {large}={value}")
+
+
+def check_rate(**rates) -> None:
+    """`check_rate(dropout=dropout)`: every rate lies in 0 ≤ rate < 1."""
+    for name, value in rates.items():
+        if not isinstance(value, int | float) or not 0 <= value < 1:
+            raise ValueError(f"{name} must lie in 0 <= {name} < 1; got {name}={value!r}")
+
+
+def check_choice(*known, **choices) -> None:
+    """`check_choice("add", "concat", combine=combine)`: every choice is one of the known."""
+    for name, value in choices.items():
+        if value not in known:
+            raise ValueError(f"unknown {name} {value!r}; known: {', '.join(map(str, known))}")

@@ -1,0 +1,63 @@
+"""The mathematics of attention as functions of tensors: nothing here has weights.
+
+Queries have H heads. Keys and values have G: G = H in multi-head attention; when G is smaller
+(it divides H), query heads g·H/G … (g+1)·H/G − 1 read key/value head g.
+"""
+
+import math
+
+from keras import ops
+
+LOW = -1e9  # stands for −∞; scores are masked in float32, so it cannot overflow
+
+
+def dot_product_scores(q, k):
+    """QKᵀ: (B, H, T, K), (B, G, S, K) → (B, H, T, S)."""
+    return _by_group(q, ops.transpose(k, (0, 1, 3, 2)))
+
+
+def scaled_dot_product_scores(q, k):
+    """QKᵀ/√K, equation 1 of arXiv:1706.03762; q is scaled first, so that float16 has room."""
+    return dot_product_scores(q * (1.0 / math.sqrt(q.shape[-1])), k)
+
+
+def masked_softmax(scores, mask=None):
+    """Softmax over the keys, in float32; a row in which nothing may be seen is all zeros.
+
+    Args:
+        scores: (…, T, S).
+        mask: boolean, broadcastable to the scores; True where a query may look.
+    """
+    scores = ops.cast(scores, "float32")
+    if mask is None:
+        return ops.softmax(scores, axis=-1)
+    weights = ops.softmax(ops.where(mask, scores, LOW), axis=-1)
+    return ops.where(mask, weights, 0.0)
+
+
+def weighted_sum(weights, v):
+    """AV: (B, H, T, S), (B, G, S, K) → (B, H, T, K)."""
+    return _by_group(ops.cast(weights, v.dtype), v)
+
+
+def split_heads(x, num_heads):
+    """(B, T, H·K) → (B, H, T, K)."""
+    length, width = ops.shape(x)[1], x.shape[-1]
+    x = ops.reshape(x, (-1, length, num_heads, width // num_heads))
+    return ops.transpose(x, (0, 2, 1, 3))
+
+
+def merge_heads(x):
+    """(B, H, T, K) → (B, T, H·K)."""
+    _, num_heads, length, head_dim = ops.shape(x)
+    return ops.reshape(ops.transpose(x, (0, 2, 1, 3)), (-1, length, num_heads * head_dim))
+
+
+def _by_group(x, y):
+    """matmul of (B, H, T, A) with (B, G, A, C), where H/G heads of x share one of y."""
+    num_heads, num_groups = x.shape[1], y.shape[1]
+    if num_heads == num_groups:
+        return ops.matmul(x, y)
+    length, width = ops.shape(x)[2:]
+    stacked = ops.reshape(x, (-1, num_groups, num_heads // num_groups * length, width))
+    return ops.reshape(ops.matmul(stacked, y), (-1, num_heads, length, y.shape[-1]))

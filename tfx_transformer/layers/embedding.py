@@ -1,0 +1,133 @@
+"""What enters the first block: tokens, patches, and a class token before them."""
+
+import math
+
+import keras
+from keras import ops
+
+from tfx_transformer.checks import check_choice, check_positive
+from tfx_transformer.config import Configured
+
+
+class TokenEmbedding(Configured, keras.layers.Layer):
+    """A learned vector for each token: ids (B, T) → (B, T, D); and back, tied: `logits`.
+
+    Args:
+        vocab_size: V.
+        dim: D.
+        scale: whether to multiply by √D (section 3.4 of arXiv:1706.03762), which keeps positions
+            from drowning the tokens: the table itself starts small, as the output layer needs it.
+        pad_id: the id whose vector is zero; None if there is no padding.
+        initializer: of the table; None is a normal with deviation 1/√D.
+    """
+
+    def __init__(self, vocab_size, dim, scale=True, pad_id=0, initializer=None, **kwargs):
+        super().__init__(**kwargs)
+        check_positive(vocab_size=vocab_size, dim=dim)
+        if pad_id is not None and not 0 <= pad_id < vocab_size:
+            raise ValueError(f"pad_id must be below vocab_size={vocab_size}; got pad_id={pad_id}")
+        self.vocab_size, self.dim, self.scale = vocab_size, dim, scale
+        self.pad_id, self.initializer = pad_id, initializer
+
+    def build(self, ids_shape):
+        default = keras.initializers.RandomNormal(stddev=1 / math.sqrt(self.dim))
+        self.table = self.add_weight(
+            shape=(self.vocab_size, self.dim), initializer=self.initializer or default, name="table"
+        )
+
+    def call(self, ids):
+        x = ops.take(self.table, ids, axis=0)
+        if self.scale:
+            x = x * math.sqrt(self.dim)
+        if self.pad_id is None:
+            return x
+        return ops.where(ops.not_equal(ids, self.pad_id)[..., None], x, ops.zeros_like(x))
+
+    def logits(self, x):
+        """The tied output layer, xEᵀ: (B, T, D) → (B, T, V)."""
+        table = ops.cast(self.table, x.dtype)
+        y = ops.matmul(ops.reshape(x, (-1, self.dim)), ops.transpose(table))
+        return ops.reshape(y, (*ops.shape(x)[:-1], self.vocab_size))
+
+
+class PatchEmbedding(Configured, keras.layers.Layer):
+    """Cuts an image into patches and projects each (arXiv:2010.11929, equation 1).
+
+    (B, height, width, C) → (B, N, D), row by row, N = height/P · width/P.
+
+    Args:
+        patch_size: P; divides height and width.
+        dim: D.
+        projection: "conv" slides a P×P convolution by P, "dense" cuts and multiplies; both compute
+            the same from the same weights.
+        initializer: of the kernel (P, P, C, D).
+    """
+
+    def __init__(self, patch_size, dim, projection="conv", initializer="glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        check_positive(patch_size=patch_size, dim=dim)
+        check_choice("conv", "dense", projection=projection)
+        self.patch_size, self.dim = patch_size, dim
+        self.projection, self.initializer = projection, initializer
+
+    def build(self, images_shape):
+        self.grid(images_shape)
+        size = self.patch_size
+        self.kernel = self.add_weight(
+            shape=(size, size, images_shape[-1], self.dim),
+            initializer=self.initializer,
+            name="kernel",
+        )
+        self.bias = self.add_weight(shape=(self.dim,), initializer="zeros", name="bias")
+
+    def grid(self, images_shape):
+        """(height/P, width/P) for images of this shape."""
+        height, width = images_shape[1:3]
+        for name, pixels in (("height", height), ("width", width)):
+            if pixels is not None and pixels % self.patch_size:
+                raise ValueError(
+                    f"patch_size must divide the image's {name}; "
+                    f"got patch_size={self.patch_size}, {name}={pixels}"
+                )
+        return height and height // self.patch_size, width and width // self.patch_size
+
+    def call(self, images):
+        patches = self.cut(images) if self.projection == "dense" else self.convolve(images)
+        return ops.add(patches, self.bias)
+
+    def convolve(self, images):
+        x = ops.conv(images, self.kernel, strides=self.patch_size, data_format="channels_last")
+        return ops.reshape(x, (-1, ops.shape(x)[1] * ops.shape(x)[2], self.dim))  # (B, N, D)
+
+    def cut(self, images):
+        _, height, width, channels = ops.shape(images)
+        size = self.patch_size
+        rows, columns = height // size, width // size
+        x = ops.reshape(images, (-1, rows, size, columns, size * channels))
+        x = ops.transpose(x, (0, 1, 3, 2, 4))  # (B, rows, columns, P, P·C)
+        x = ops.reshape(x, (-1, size * size * channels))  # (B·N, P·P·C)
+        x = ops.matmul(x, ops.reshape(self.kernel, (-1, self.dim)))
+        return ops.reshape(x, (-1, rows * columns, self.dim))
+
+
+class ClassToken(Configured, keras.layers.Layer):
+    """Puts learned tokens first; their output stands for the image: (B, N, D) → (B, 1 + N, D).
+
+    Args:
+        num_tokens: 1 in ViT, 2 in a distilled DeiT (arXiv:2012.12877).
+        initializer: of the tokens.
+    """
+
+    def __init__(self, num_tokens=1, initializer="zeros", **kwargs):
+        super().__init__(**kwargs)
+        check_positive(num_tokens=num_tokens)
+        self.num_tokens, self.initializer = num_tokens, initializer
+
+    def build(self, x_shape):
+        self.tokens = self.add_weight(
+            shape=(self.num_tokens, x_shape[-1]), initializer=self.initializer, name="tokens"
+        )
+
+    def call(self, x):
+        shape = (ops.shape(x)[0], self.num_tokens, x.shape[-1])
+        return ops.concatenate([ops.broadcast_to(self.tokens, shape), x], axis=1)

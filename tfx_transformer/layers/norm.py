@@ -1,0 +1,110 @@
+"""Normalisation by name. All kinds are called as `norm(x, token_mask=…, training=…)`.
+
+Layer norm and RMS norm look at one position at a time; batch norm looks at one feature across all
+positions of the batch, and so must be told which of them are padding.
+"""
+
+import keras
+from keras import ops
+
+from tfx_transformer.config import Configured
+from tfx_transformer.registry import Registry
+
+
+class LayerNorm(Configured, keras.layers.Layer):
+    """(x − mean)/√(variance + epsilon)·scale + offset over the features (arXiv:1607.06450).
+
+    Computed in float32 whatever the dtype of x, (…, D) → (…, D).
+    """
+
+    def __init__(self, epsilon=1e-6, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+
+    def build(self, x_shape):
+        shape = x_shape[-1:]
+        self.scale = self.add_weight(shape=shape, initializer="ones", name="scale")
+        self.offset = self.add_weight(shape=shape, initializer="zeros", name="offset")
+
+    def call(self, x, token_mask=None, training=None):
+        scale, offset = ops.cast(self.scale, "float32"), ops.cast(self.offset, "float32")
+        norm = layer_norm_for_training if training else layer_norm
+        return ops.cast(norm(ops.cast(x, "float32"), scale, offset, self.epsilon), x.dtype)
+
+
+def layer_norm(x, scale, offset, epsilon):
+    """Normalises the last axis."""
+    return ops.layer_normalization(x, scale, offset, axis=-1, epsilon=epsilon)
+
+
+def layer_norm_for_training(x, scale, offset, epsilon):
+    """The same with its gradient written out: composed by TensorFlow, it passes x more often.
+
+    Only for training, because an exported model would warn of gradients that it did not save.
+    """
+
+    @ops.custom_gradient
+    def function(x, scale, offset):
+        centred = x - ops.mean(x, axis=-1, keepdims=True)
+        deviation = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)
+        unit = centred * deviation
+
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            batch_axes = tuple(range(len(x.shape) - 1))
+            g = upstream * scale
+            along = ops.mean(g * unit, axis=-1, keepdims=True)
+            return (
+                (g - ops.mean(g, axis=-1, keepdims=True) - unit * along) * deviation,
+                ops.sum(upstream * unit, axis=batch_axes),
+                ops.sum(upstream, axis=batch_axes),
+            )
+
+        return ops.add(unit * scale, offset), gradient
+
+    return function(x, scale, offset)
+
+
+class RMSNorm(Configured, keras.layers.Layer):
+    """x/√(mean(x²) + epsilon)·scale over the features (arXiv:1910.07467), in float32."""
+
+    def __init__(self, epsilon=1e-6, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+
+    def build(self, x_shape):
+        self.scale = self.add_weight(shape=x_shape[-1:], initializer="ones", name="scale")
+
+    def call(self, x, token_mask=None, training=None):
+        y = ops.cast(x, "float32")
+        y = y * ops.rsqrt(ops.mean(ops.square(y), axis=-1, keepdims=True) + self.epsilon)
+        return ops.cast(y * ops.cast(self.scale, "float32"), x.dtype)
+
+
+class BatchNorm(Configured, keras.layers.Layer):
+    """Each feature normalised over the batch's real positions (arXiv:1502.03167), in float32.
+
+    Args:
+        epsilon: keeps the division finite.
+        momentum: of the moving mean and variance, which serve outside training.
+
+    Call arguments:
+        x: (B, T, D).
+        token_mask: boolean (B, T), True at real tokens; padding does not enter the statistics.
+    """
+
+    def __init__(self, epsilon=1e-6, momentum=0.99, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon, self.momentum = epsilon, momentum
+        self.norm = keras.layers.BatchNormalization(
+            epsilon=epsilon, momentum=momentum, dtype=self.dtype_policy, name="norm"
+        )
+
+    def build(self, x_shape):
+        self.norm.build(x_shape)
+
+    def call(self, x, token_mask=None, training=None):
+        return self.norm(x, training=training, mask=token_mask)
+
+
+NORM = Registry("norm", {"batch": BatchNorm, "layer": LayerNorm, "rms": RMSNorm})

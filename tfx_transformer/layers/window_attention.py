@@ -1,0 +1,107 @@
+"""Shifted-window attention (arXiv:2103.14030, section 3.2): attention inside squares of a grid.
+
+It needs the grid, so it does not keep the contract of ATTENTION.
+"""
+
+import numpy as np
+from keras import ops
+
+from tfx_transformer.checks import check_positive
+from tfx_transformer.layers.attention.dot_product import (
+    masked_softmax,
+    merge_heads,
+    weighted_sum,
+)
+from tfx_transformer.layers.attention.multi_head import MultiHeadAttention
+
+
+class WindowAttention(MultiHeadAttention):
+    """Each cell of a grid attends to the cells of its window: (B, height, width, D) → the same.
+
+    The grid may have any size: it is padded to whole windows, and the padding is never seen. With
+    a shift the windows wrap around the edges, and cells from opposite edges do not see each other.
+
+    Args:
+        dim, num_heads, dropout, initializer, qkv_bias: as in `multi_head.py`.
+        window: w; windows are w × w cells.
+        shift: cells by which the windows are moved down and right; 0 or, in every other block of
+            a Swin Transformer, w // 2. A grid of one window is not shifted.
+
+    Returns:
+        The output (B, height, width, D) and the weights (B, number of windows, H, w², w²).
+    """
+
+    def __init__(self, dim, num_heads, window=7, shift=0, **kwargs):
+        super().__init__(dim, num_heads, **kwargs)
+        check_positive(window=window)
+        if not 0 <= shift < window:
+            raise ValueError(f"shift must lie in 0 <= shift < window={window}; got shift={shift}")
+        self.window, self.shift = window, shift
+
+    def build(self, x_shape):
+        if x_shape[1] is None or x_shape[2] is None:
+            raise ValueError(f"the size of the grid must be known; got x of shape {tuple(x_shape)}")
+        super().build(x_shape)
+        self.table = self.add_weight(
+            shape=((2 * self.window - 1) ** 2, self.num_heads), initializer="zeros", name="table"
+        )
+
+    def call(self, x, training=None):
+        height, width = x.shape[1:3]
+        w = self.window
+        rows, columns = -(-height // w), -(-width // w)  # windows
+        down, right = (self.shift if windows > 1 else 0 for windows in (rows, columns))
+        mask = window_mask(height, width, w, down, right)
+
+        x = ops.pad(x, ((0, 0), (0, rows * w - height), (0, columns * w - width), (0, 0)))
+        x = ops.roll(x, (-down, -right), axis=(1, 2))
+        x = ops.reshape(x, (-1, rows, w, columns, w, self.dim))
+        x = ops.transpose(x, (0, 1, 3, 2, 4, 5))  # (B, rows, columns, w, w, D)
+        x = ops.reshape(x, (-1, w * w, self.dim))  # (B·windows, w², D)
+
+        q = self.project_query(x, 0)  # (B·windows, H, w², K)
+        k, v = self.project_context(x, 0)
+        bias = ops.take(self.table, relative_index(w), axis=0)  # (w², w², H)
+        scores = self.score(q, k, 0) + ops.transpose(bias, (2, 0, 1))
+        scores = ops.reshape(scores, (-1, rows * columns, self.num_heads, w * w, w * w))
+        weights = masked_softmax(scores, mask)  # (B, windows, H, w², w²)
+        dropped = self.drop(weights, training=training)
+        dropped = ops.reshape(dropped, (-1, self.num_heads, w * w, w * w))
+        x = self.project_output(merge_heads(weighted_sum(dropped, v)))  # (B·windows, w², D)
+
+        x = ops.reshape(x, (-1, rows, columns, w, w, self.dim))
+        x = ops.transpose(x, (0, 1, 3, 2, 4, 5))  # (B, rows, w, columns, w, D)
+        x = ops.reshape(x, (-1, rows * w, columns * w, self.dim))
+        x = ops.roll(x, (down, right), axis=(1, 2))
+        return x[:, :height, :width], weights
+
+
+def relative_index(window):
+    """(w², w²): the line of the bias table for a query and a key, by the offset between them."""
+    cells = np.stack(np.mgrid[:window, :window]).reshape(2, -1)  # row and column of each cell
+    down, right = cells[:, :, None] - cells[:, None, :] + window - 1
+    return down * (2 * window - 1) + right
+
+
+def window_mask(height, width, window, down, right):
+    """(windows, 1, w², w²), True where a cell may see another; None if it may everywhere.
+
+    A cell may see real cells from its own side of the edge: after a shift of s, the first s rows
+    of the padded grid stand behind the last ones, in the same window.
+    """
+    padded = [-(-side // window) * window for side in (height, width)]
+    if padded == [height, width] and not (down or right):
+        return None
+    row, column = np.meshgrid(
+        (np.arange(padded[0]) + down) % padded[0],
+        (np.arange(padded[1]) + right) % padded[1],
+        indexing="ij",
+    )
+
+    def cut(grid):  # (rows·w, columns·w) → (windows, w²)
+        grid = grid.reshape(padded[0] // window, window, padded[1] // window, window)
+        return grid.transpose(0, 2, 1, 3).reshape(-1, window * window)
+
+    side = cut(2 * (row < down) + (column < right))
+    real = cut((row < height) & (column < width))
+    return ((side[:, :, None] == side[:, None, :]) & real[:, None, :])[:, None]

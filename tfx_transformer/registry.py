@@ -1,0 +1,26 @@
+"""Names for interchangeable parts."""
+
+from typing import Any
+
+Spec = str | dict[str, Any]  # "multi_head" or {"kind": "grouped_query", "num_kv_heads": 2}
+
+
+class Registry(dict):
+    """A dict of classes by name that builds them, and whose errors list the known names."""
+
+    def __init__(self, what: str, entries: dict[str, type]):
+        super().__init__(entries)
+        self.what = what
+
+    def find(self, spec: Spec) -> tuple[type, dict[str, Any]]:
+        """A spec is plain data, so it survives saving → the class it names, its own options."""
+        options = dict(spec) if isinstance(spec, dict) else {"kind": spec}
+        kind = options.pop("kind", None)
+        if not isinstance(kind, str) or kind not in self:
+            raise ValueError(f"unknown {self.what} {kind!r}; known: {', '.join(sorted(self))}")
+        return self[kind], options
+
+    def make(self, spec: Spec, **shared) -> Any:
+        """The part that a spec names, built; an option in the spec wins over a shared one."""
+        part, options = self.find(spec)
+        return part(**shared | options)
