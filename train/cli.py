@@ -44,3 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
         description="Attention models on Keras 3 and TensorFlow.",
         args=arguments,
     )
+
+
+if __name__ == "__main__":
+    main()

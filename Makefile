@@ -1,0 +1,47 @@
+# make demo | test | lint | test-backends | bench: each makes .venv on its first call
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+# mypy cannot see through the package map, so it reads the tree as the wheel lays it out
+TYPES := rm -rf build/types && mkdir -p build/types && cp -r tfx_transformer build/types \
+  && cp -r models train build/types/tfx_transformer \
+  && cd build/types && ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml
+
+.PHONY: demo test test-slow lint format test-backends bench clean
+
+demo: $(INSTALLED)
+	$(BIN)/tfx-transformer demo
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(INSTALLED)
+	$(BIN)/python -m pytest -m slow
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(TYPES)
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The layers use keras.ops alone: they run on the other backends too (torch where it is installed).
+test-backends: $(INSTALLED)
+	$(BIN)/python -c "import jax" 2>/dev/null || $(BIN)/pip install --quiet ".[jax]"
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -n 2 tests/layers tests/contracts
+	if $(BIN)/python -c "import torch" 2>/dev/null; then \
+	  KERAS_BACKEND=torch $(BIN)/python -m pytest -n 2 tests/layers tests/contracts; fi
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/blocks.py
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip setuptools
+	$(BIN)/pip install --quiet --editable ".[test]"
+	touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info runs

@@ -1,0 +1,186 @@
+"""One pre-norm encoder block against its peers, forward and forward + backward.
+
+    python benchmarks/blocks.py [--rounds 30]
+
+All contenders live in this process and take turns, round by round, so that a slow moment of the
+machine hits all alike. A ratio is the median over the rounds of (peer's time / our time) in the
+same round: above 1 we are faster. `peak` is the share of the best single-precision matrix product
+of this machine, measured in the same rounds, counting the block's matrix products alone.
+"""
+
+import argparse
+import statistics
+import time
+
+from tfx_transformer.quiet import import_tensorflow
+
+import_tensorflow()
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from tfx_transformer.layers import TransformerBlock  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+SHAPES = {  # batch, tokens, dim, heads, mlp_dim
+    "ViT-S": (8, 197, 384, 6, 1536),
+    "translator": (64, 32, 512, 8, 2048),
+}
+
+
+class Ours(keras.layers.Layer):
+    def __init__(self, dim, num_heads, mlp_dim):
+        super().__init__()
+        self.block = TransformerBlock(dim, num_heads, mlp_dim)
+
+    def call(self, x, training=None):
+        return self.block(x, training=training)[0]
+
+
+def exact_gelu(x):
+    return keras.ops.gelu(x, approximate=False)
+
+
+class KerasBlock(keras.layers.Layer):
+    """The same block of Keras's own layers."""
+
+    def __init__(self, dim, num_heads, mlp_dim):
+        super().__init__()
+        self.norms = [keras.layers.LayerNormalization(epsilon=1e-6) for _ in range(2)]
+        self.attention = keras.layers.MultiHeadAttention(num_heads, dim // num_heads)
+        self.up = keras.layers.Dense(mlp_dim, activation=exact_gelu)
+        self.down = keras.layers.Dense(dim)
+
+    def call(self, x, training=None):
+        y = self.norms[0](x)
+        x = x + self.attention(y, y, training=training)
+        return x + self.down(self.up(self.norms[1](x)))
+
+
+def tensorflow_case(layer, shape, jit_compile):
+    x = tf.random.normal(shape)
+    layer(x)
+    weights = [w.value for w in layer.trainable_weights]
+
+    @tf.function(jit_compile=jit_compile)
+    def forward(x):
+        return layer(x, training=False)
+
+    @tf.function(jit_compile=jit_compile)
+    def backward(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(layer(x, training=True))
+        return tape.gradient(loss, [x, *weights])
+
+    def wait(tensors):  # reading an element waits for the whole
+        for tensor in tf.nest.flatten(tensors):
+            tensor.numpy()
+
+    return lambda: wait(forward(x)), lambda: wait(backward(x))
+
+
+def torch_case(batch, tokens, dim, num_heads, mlp_dim):
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm_1 = torch.nn.LayerNorm(dim, eps=1e-6)
+            self.norm_2 = torch.nn.LayerNorm(dim, eps=1e-6)
+            self.qkv = torch.nn.Linear(dim, 3 * dim)
+            self.out = torch.nn.Linear(dim, dim)
+            self.up = torch.nn.Linear(dim, mlp_dim)
+            self.down = torch.nn.Linear(mlp_dim, dim)
+
+        def forward(self, x):
+            qkv = self.qkv(self.norm_1(x)).reshape(batch, tokens, 3, num_heads, -1)
+            q, k, v = qkv.permute(2, 0, 3, 1, 4)
+            y = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            x = x + self.out(y.transpose(1, 2).reshape(batch, tokens, dim))
+            return x + self.down(torch.nn.functional.gelu(self.up(self.norm_2(x))))
+
+    block = Block()
+    x = torch.randn(batch, tokens, dim, requires_grad=True)
+
+    def forward():
+        with torch.no_grad():
+            block(x)
+
+    def backward():
+        block.zero_grad(set_to_none=True)
+        x.grad = None
+        block(x).sum().backward()
+
+    return forward, backward
+
+
+def matmul_case(size=2048):
+    a = np.random.default_rng(0).normal(size=(size, size)).astype("float32")
+    return lambda: a @ a, 2 * size**3
+
+
+def flops(batch, tokens, dim, num_heads, mlp_dim):
+    """Of the block's matrix products, forward."""
+    dense = 2 * batch * tokens * dim * (4 * dim + 2 * mlp_dim)
+    return dense + 4 * batch * tokens * tokens * dim
+
+
+def take_turns(cases, rounds):
+    """Seconds of each case in each round, after two calls to warm up."""
+    for case in cases.values():
+        case()
+        case()
+    seconds = {name: [] for name in cases}
+    for _ in range(rounds):
+        for name, case in cases.items():
+            start = time.perf_counter()
+            case()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=30)
+    rounds = parser.parse_args().rounds
+    multiply, multiply_flops = matmul_case()
+
+    print("| shape | pass | contender | ms | ours is faster by | ours + XLA | peak |")
+    print("|---|---|---|---|---|---|---|")
+    for name, sizes in SHAPES.items():
+        shape = sizes[:3]
+        passes = {
+            "ours": tensorflow_case(Ours(*sizes[2:]), shape, False),
+            "ours + XLA": tensorflow_case(Ours(*sizes[2:]), shape, True),
+            "Keras": tensorflow_case(KerasBlock(*sizes[2:]), shape, False),
+            "Keras + XLA": tensorflow_case(KerasBlock(*sizes[2:]), shape, True),
+        }
+        if torch is not None:
+            passes["torch"] = torch_case(*sizes)
+        for i, (which, times) in enumerate((("forward", 1), ("forward + backward", 3))):
+            cases = {contender: case[i] for contender, case in passes.items()}
+            seconds = take_turns(cases | {"matmul": multiply}, rounds)
+            best = multiply_flops / min(seconds["matmul"])
+            for contender in cases:
+                own = seconds[contender]
+                ratios = [
+                    statistics.median(
+                        peer / ours for peer, ours in zip(own, seconds[us], strict=True)
+                    )
+                    for us in ("ours", "ours + XLA")
+                ]
+                median = statistics.median(own)
+                share = times * flops(*sizes) / median / best
+                print(
+                    f"| {name} | {which} | {contender} | {1000 * median:.1f} | {ratios[0]:.2f} "
+                    f"| {ratios[1]:.2f} | {share:.0%} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

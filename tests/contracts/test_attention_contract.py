@@ -1,0 +1,149 @@
+"""What every entry of ATTENTION promises; a new variant is tested here by its registry line."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from tfx_transformer.layers import ATTENTION
+from tfx_transformer.layers.masks import causal_mask, padding_mask
+
+B, T, S, D, H = 2, 5, 7, 12, 3  # all different, so that a swapped axis cannot pass
+
+
+@pytest.fixture(params=sorted(ATTENTION))
+def layer(request, randomise):
+    layer = ATTENTION.make(request.param, dim=D, num_heads=H)
+    layer(draw(B, T, D))
+    return randomise(layer)
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def close(a, b, atol=1e-5):
+    a, b = ops.convert_to_numpy(a), ops.convert_to_numpy(b)
+    np.testing.assert_allclose(a, b, atol=atol)
+
+
+def test_shapes(layer):
+    output, weights, cache = layer(draw(B, T, D), draw(B, S, D))
+    assert tuple(output.shape) == (B, T, D)
+    assert tuple(weights.shape) == (B, H, T, S)
+    assert cache == ()
+
+
+def test_the_weights_of_a_query_are_a_distribution_over_the_keys(layer):
+    weights = ops.convert_to_numpy(layer(draw(B, T, D), draw(B, S, D))[1])
+    assert weights.min() >= 0
+    close(weights.sum(axis=-1), np.ones((B, H, T)))
+
+
+def test_masked_context_has_no_influence(layer):
+    query, context = draw(B, T, D), draw(B, S, D, seed=1)
+    mask = padding_mask(np.array([[1] * 4 + [0] * 3, [1] * 6 + [0]]))
+    changed = context.copy()
+    changed[0, 4:] += 100.0
+    changed[1, 6:] -= 50.0
+    before, after = (layer(query, z, attention_mask=mask) for z in (context, changed))
+    close(before[0], after[0])
+    hidden = ops.convert_to_numpy(after[1])
+    assert np.all(hidden[0, :, :, 4:] == 0) and np.all(hidden[1, :, :, 6:] == 0)
+    visible = context.copy()
+    visible[1, 4] += 1.0  # masked in the first example only
+    moved = ops.convert_to_numpy(layer(query, visible, attention_mask=mask)[1])
+    close(moved[0], before[1][0])
+
+
+def test_a_query_that_may_see_nothing_gets_zeros(layer):
+    mask = np.ones((B, 1, T, S), bool)
+    mask[1, :, 2] = False
+    output, weights, _ = layer(draw(B, T, D), draw(B, S, D), attention_mask=mask)
+    weights, output = ops.convert_to_numpy(weights), ops.convert_to_numpy(output)
+    assert np.all(weights[1, :, 2] == 0) and np.isfinite(output).all()
+    close(weights[0].sum(axis=-1), np.ones((H, T)))
+    empty = layer(draw(B, T, D), np.zeros((B, S, D), "float32"))[0]  # zeros summed, then projected
+    assert np.isfinite(ops.convert_to_numpy(empty)).all()
+
+
+def test_the_past_does_not_see_the_future(layer):
+    x = draw(B, T, D)
+    changed = x.copy()
+    changed[:, 3:] += 1.0
+    mask = causal_mask(T, T)
+    before, after = (layer(z, attention_mask=mask)[0] for z in (x, changed))
+    close(before[:, :3], after[:, :3])
+    assert not np.allclose(ops.convert_to_numpy(before)[:, 3:], ops.convert_to_numpy(after)[:, 3:])
+
+
+def test_step_by_step_equals_all_at_once(layer):
+    x = draw(B, T, D)
+    whole, whole_weights, _ = layer(x, attention_mask=causal_mask(T, T))
+    cache = layer.empty_cache(batch_size=B, max_length=T + 3)  # room that is never written
+    for t in range(T):
+        step, weights, cache = layer(x[:, t : t + 1], cache=cache, index=t)
+        close(step[:, 0], whole[:, t])
+        close(weights[:, :, 0, :T], whole_weights[:, :, t])
+
+
+def test_a_prepared_context_gives_the_same(layer):
+    query, context = draw(B, T, D), draw(B, S, D, seed=1)
+    expected = layer(query, context)
+    prepared = layer(query, layer.prepare(context))
+    close(prepared[0], expected[0])
+    close(prepared[1], expected[1])
+
+
+def test_permuting_the_context_permutes_the_weights_alone(layer):
+    if type(layer) is ATTENTION["local"]:
+        pytest.skip("a window is about order")
+    query, context, order = draw(B, T, D), draw(B, S, D, seed=1), np.random.permutation(S)
+    output, weights, _ = layer(query, context)
+    permuted_output, permuted_weights, _ = layer(query, context[:, order])
+    close(permuted_output, output)
+    close(permuted_weights, ops.convert_to_numpy(weights)[..., order])
+
+
+def test_one_training_step_moves_every_weight(layer):
+    inputs = keras.Input((T, D))
+    model = keras.Model(inputs, layer(inputs)[0])
+    if not model.trainable_weights:
+        assert type(layer) is ATTENTION["dot"]  # the one that learns nothing
+        return
+    before = [ops.convert_to_numpy(w) for w in model.trainable_weights]
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    model.train_on_batch(draw(B, T, D), draw(B, T, D, seed=1))
+    moved = [
+        not np.array_equal(w, ops.convert_to_numpy(v))
+        for w, v in zip(before, model.trainable_weights, strict=True)
+    ]
+    kept = [w.path for w, m in zip(model.trainable_weights, moved, strict=True) if not m]
+    assert kept == []
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16", "float16"])
+@pytest.mark.parametrize("name", sorted(ATTENTION))
+def test_half_precision_stays_finite(name, dtype):
+    layer = ATTENTION.make(name, dim=D, num_heads=H, dtype=dtype)
+    x = 20 * draw(B, T, D)
+    output, weights, _ = layer(x, attention_mask=causal_mask(T, T))
+    assert keras.backend.standardize_dtype(output.dtype) == layer.compute_dtype
+    for tensor in (output, weights):
+        assert np.isfinite(ops.convert_to_numpy(ops.cast(tensor, "float32"))).all()
+    close(ops.sum(ops.cast(weights, "float32"), axis=-1), np.ones((B, H, T)), atol=1e-3)
+
+
+def test_bad_sizes_are_named_at_construction(layer):
+    with pytest.raises(ValueError, match="num_heads must divide dim; got num_heads=5, dim=12"):
+        type(layer)(dim=12, num_heads=5)
+    with pytest.raises(ValueError, match="num_heads must be a whole number above zero.*=0"):
+        type(layer)(dim=12, num_heads=0)
+    with pytest.raises(ValueError, match="dropout must lie in 0 <= dropout < 1; got dropout=1.5"):
+        type(layer)(dim=12, num_heads=3, dropout=1.5)
+
+
+def test_an_unknown_name_lists_the_known():
+    known = ", ".join(sorted(ATTENTION))
+    with pytest.raises(ValueError, match=f"unknown attention 'flashy'; known: {known}"):
+        ATTENTION.make("flashy", dim=D, num_heads=H)

@@ -1,0 +1,73 @@
+"""Local attention: a band of keys round each query."""
+
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy
+
+from tfx_transformer.layers.attention.local import LocalAttention
+from tfx_transformer.layers.masks import causal_mask
+
+B, T, S, D, H = 2, 4, 6, 12, 3
+BAND = np.array(  # window 3: each query, the one before and the one after it
+    [
+        [1, 1, 0, 0, 0, 0],
+        [1, 1, 1, 0, 0, 0],
+        [0, 1, 1, 1, 0, 0],
+        [0, 0, 1, 1, 1, 0],
+    ],
+    bool,
+)
+
+
+def check(results, expected):
+    for result, want in zip(results[:2], expected, strict=True):
+        np.testing.assert_allclose(convert_to_numpy(result), want, atol=1e-5)
+
+
+def test_a_query_sees_its_window(draw, randomise, by_loops):
+    x = draw(B, T, D)
+    layer = randomise(LocalAttention(D, H, window=3), x)
+    check(layer(x), by_loops(layer, x, x, visible=BAND[:, :T]))
+
+
+def test_the_window_is_also_in_cross_attention(draw, randomise, by_loops):
+    query, context = draw(B, T, D), draw(B, S, 8)
+    layer = randomise(LocalAttention(D, H, window=3), query, context)
+    expected = by_loops(layer, query, context, visible=BAND)
+    check(layer(query, context), expected)
+    step = (expected[0][:, 2:], expected[1][:, :, 2:])  # queries 2 and 3 alone
+    check(layer(query[:, 2:], layer.prepare(context), index=2), step)
+
+
+def test_the_window_and_a_mask_both_hide(draw, randomise, by_loops):
+    query, context = draw(B, T, D), draw(B, S, D)
+    mask = draw(B, 1, 1, S) > 0
+    layer = randomise(LocalAttention(D, H, window=3), query, context)
+    results = layer(query, context, attention_mask=mask)
+    check(results, by_loops(layer, query, context, visible=BAND & mask))
+
+
+def test_the_window_moves_with_the_index(draw, randomise, by_loops):
+    x = draw(B, T, D)
+    layer = randomise(LocalAttention(D, H, window=3), x)
+    visible = np.zeros((T, S), bool)  # the cache has room for S; what comes later is hidden
+    visible[:, :T] = BAND[:, :T] & np.tril(np.ones((T, T), bool))
+    output, weights = by_loops(layer, x, np.pad(x, ((0, 0), (0, S - T), (0, 0))), visible)
+    cache = layer.empty_cache(B, S)
+    for start, stop in ((0, 2), (2, 3), (3, 4)):
+        mask = causal_mask(stop - start, S, start=start)
+        *results, cache = layer(x[:, start:stop], attention_mask=mask, cache=cache, index=start)
+        check(results, (output[:, start:stop], weights[:, :, start:stop]))
+
+
+def test_a_window_wider_than_the_sequence_is_plain_attention(draw, randomise, by_loops):
+    x = draw(B, T, D)
+    layer = randomise(LocalAttention(D, H, window=21), x)
+    check(layer(x), by_loops(layer, x, x))
+
+
+def test_a_window_without_a_middle_is_refused():
+    with pytest.raises(ValueError, match="window must be odd; got window=4"):
+        LocalAttention(D, H, window=4)
+    with pytest.raises(ValueError, match="window=-3"):
+        LocalAttention(D, H, window=-3)

@@ -1,0 +1,200 @@
+"""The block: its sub-layers joined by hand, before or after the norm."""
+
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy
+
+from tfx_transformer.layers.block import TransformerBlock
+from tfx_transformer.layers.masks import causal_mask
+
+B, T, S, D, H, F = 2, 5, 7, 12, 3, 16
+PLACES = pytest.mark.parametrize("norm_first", [True, False])
+
+
+def number(layer):
+    """The layer as a function from numpy to numpy; of attention, the output alone."""
+
+    def call(x, *args, **kwargs):
+        result = layer(x.astype("float32"), *args, **kwargs)
+        return convert_to_numpy(result[0] if isinstance(result, tuple) else result)
+
+    return call
+
+
+def close(result, expected):
+    np.testing.assert_allclose(convert_to_numpy(result), expected, atol=2e-5)
+
+
+@PLACES
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_an_encoder_block_is_attention_and_a_network(norm_first, norm, draw, randomise):
+    x, mask = draw(B, T, D), draw(B, 1, T, T) > -0.5
+    block = randomise(TransformerBlock(D, H, F, norm=norm, norm_first=norm_first), x)
+    norm_1, norm_2 = number(block.self_norm), number(block.mlp_norm)
+    attention, mlp = number(block.self_attention), number(block.mlp)
+
+    if norm_first:
+        y = x + attention(norm_1(x), attention_mask=mask)
+        expected = y + mlp(norm_2(y))
+    else:
+        y = norm_1(x + attention(x, attention_mask=mask))
+        expected = norm_2(y + mlp(y))
+    output, weights, cache = block(x, attention_mask=mask)
+    close(output, expected)
+    assert list(weights) == ["self"] and cache == ()
+    seen = norm_1(x) if norm_first else x
+    close(weights["self"], convert_to_numpy(block.self_attention(seen, attention_mask=mask)[1]))
+
+
+@PLACES
+def test_a_decoder_block_reads_a_context_in_between(norm_first, draw, randomise):
+    x, context = draw(B, T, D), draw(B, S, 8)
+    mask, context_mask = causal_mask(T, T), draw(B, 1, 1, S) > 0
+    block = TransformerBlock(D, H, F, cross_attention="multi_head", norm_first=norm_first)
+    randomise(block, x, context)
+    norms = [number(norm) for norm in (block.self_norm, block.cross_norm, block.mlp_norm)]
+    attention, cross = number(block.self_attention), number(block.context_attention)
+    mlp = number(block.mlp)
+
+    if norm_first:
+        y = x + attention(norms[0](x), attention_mask=mask)
+        seen = norms[1](y)
+        z = y + cross(seen, context, attention_mask=context_mask)
+        expected = z + mlp(norms[2](z))
+    else:
+        seen = norms[0](x + attention(x, attention_mask=mask))
+        z = norms[1](seen + cross(seen, context, attention_mask=context_mask))
+        expected = norms[2](z + mlp(z))
+    for given in (context, block.prepare(context)):
+        output, weights, _ = block(x, given, attention_mask=mask, context_mask=context_mask)
+        close(output, expected)
+        assert weights["self"].shape == (B, H, T, T)
+        again = block.context_attention(seen, context, attention_mask=context_mask)[1]
+        close(weights["cross"], convert_to_numpy(again))
+
+
+@PLACES
+def test_step_by_step_equals_all_at_once(norm_first, draw, randomise):
+    x, context = draw(B, T, D), draw(B, S, D)
+    spec = {"kind": "grouped_query", "num_kv_heads": 1, "position": "rotary"}
+    block = TransformerBlock(
+        D, H, F, attention=spec, cross_attention="multi_head", norm_first=norm_first
+    )
+    randomise(block, x, context)
+    seen = draw(B, 1, 1, S) > 0
+    whole = block(x, context, attention_mask=causal_mask(T, T), context_mask=seen)[0]
+    prepared, cache = block.prepare(context), block.empty_cache(B, T)
+    for start, stop in ((0, 2), (2, 3), (3, 5)):
+        mask = causal_mask(stop - start, T, start=start)
+        output, _, cache = block(
+            x[:, start:stop],
+            prepared,
+            attention_mask=mask,
+            context_mask=seen,
+            cache=cache,
+            index=start,
+        )
+        close(output, convert_to_numpy(whole)[:, start:stop])
+
+
+def test_a_prepared_context_needs_no_mask(draw, randomise):
+    x, context = draw(B, T, D), draw(B, S, D)
+    block = randomise(TransformerBlock(D, H, F, cross_attention="multi_head"), x, context)
+    expected = convert_to_numpy(block(x, context)[0])
+    close(block(x, block.prepare(context))[0], expected)
+
+
+def silence(dense):
+    for weight in dense.weights:
+        weight.assign(np.zeros(weight.shape))
+
+
+@pytest.mark.parametrize(
+    ("rates", "units"), [({"dropout": 0.5}, D), ({"drop_path": 0.5}, 1)], ids=["drop", "path"]
+)
+def test_in_training_parts_of_the_residual_are_dropped(rates, units, draw, randomise):
+    many = 40
+    x = draw(many, T, D)
+    block = randomise(TransformerBlock(D, H, F, **rates), x)
+    silence(block.mlp.down)  # only attention adds something
+    added = number(block.self_attention)(number(block.self_norm)(x))
+    close(block(x, training=False)[0], x + added)
+    share = (convert_to_numpy(block(x, training=True)[0]) - x) / added
+    share = np.round(share, 2)[np.abs(added) > 0.01]
+    assert set(np.unique(np.abs(share))) == {0.0, 2.0}
+    assert abs((share > 0).mean() - 0.5) < 0.32
+    whole = np.round((convert_to_numpy(block(x, training=True)[0]) - x)[:, :, :units], 3)
+    dropped = (whole == 0).all(axis=(1, 2))
+    assert dropped.any() == (units == 1)  # whole examples only by drop_path
+
+
+def test_each_sub_layer_is_dropped_by_itself(draw, randomise):
+    many = 60
+    x = draw(many, T, D)
+    block = randomise(TransformerBlock(D, H, F, drop_path=0.5), x)
+    attention, mlp = number(block.self_attention), number(block.mlp)
+    norm_1, norm_2 = number(block.self_norm), number(block.mlp_norm)
+    after = [x, x + 2 * attention(norm_1(x))]  # without and with the first
+    ways = [y + scale * mlp(norm_2(y)) for y in after for scale in (0, 2)]
+    output = convert_to_numpy(block(x, training=True)[0])
+    distance = np.array([np.abs(output - way).max(axis=(1, 2)) for way in ways])  # (4, many)
+    assert distance.min(axis=0).max() < 1e-4
+    assert set(distance.argmin(axis=0)) == {0, 1, 2, 3}
+
+
+def test_batch_norm_is_told_of_padding(draw, randomise):
+    x, real = draw(B, T, D), np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)
+    rubbish = np.where(real[..., None], x, 100 * draw(B, T, D))
+    block = randomise(TransformerBlock(D, H, F, norm="batch"), x)
+
+    def run(x, token_mask):
+        mask = real[:, None, None]
+        output = block(x, attention_mask=mask, token_mask=token_mask, training=True)[0]
+        return convert_to_numpy(output)[real]
+
+    np.testing.assert_allclose(run(x, real), run(rubbish, real), atol=1e-4)
+    assert np.abs(run(x, None) - run(rubbish, None)).max() > 0.1
+
+
+def test_context_and_cross_attention_go_together(draw):
+    x, context = draw(B, T, D), draw(B, S, D)
+    with pytest.raises(ValueError, match="cross_attention=None and context given"):
+        TransformerBlock(D, H, F)(x, context)
+    with pytest.raises(ValueError, match="cross_attention='multi_head' and context None"):
+        TransformerBlock(D, H, F, cross_attention="multi_head")(x)
+
+
+def test_options_reach_the_parts():
+    block = TransformerBlock(
+        D,
+        H,
+        F,
+        attention={"kind": "local", "window": 5},
+        cross_attention="additive",
+        activation="swiglu",
+        norm={"kind": "layer", "epsilon": 1e-3},
+        initializer="he_normal",
+    )
+    assert type(block.self_attention).__name__ == "LocalAttention"
+    assert block.self_attention.window == 5
+    assert type(block.context_attention).__name__ == "AdditiveAttention"
+    assert block.mlp.activation == "swiglu"
+    assert block.self_norm.epsilon == block.cross_norm.epsilon == block.mlp_norm.epsilon == 1e-3
+    parts = (block.self_attention, block.context_attention, block.mlp)
+    assert {part.initializer for part in parts} == {"he_normal"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mlp_dim": 0}, "got mlp_dim=0"),
+        ({"num_heads": 5}, "num_heads=5, dim=12"),
+        ({"dropout": 1}, "got dropout=1"),
+        ({"drop_path": -1}, "got drop_path=-1"),
+        ({"attention": "flashy"}, "unknown attention 'flashy'; known: additive, .*multi_head"),
+        ({"norm": "group"}, "unknown norm 'group'; known: batch, layer, rms"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TransformerBlock(**{"dim": D, "num_heads": H, "mlp_dim": F} | arguments)

@@ -1,0 +1,68 @@
+"""Dense layers: several kernels in one, and three axes as two."""
+
+import keras
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy
+
+from tfx_transformer.layers.dense import SideBySide, apply_dense, build_dense
+
+B, T, D, UNITS = 2, 5, 12, 6
+
+
+class Owner(keras.layers.Layer):
+    initializer = "glorot_uniform"
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_each_part_is_drawn_as_if_it_stood_alone(parts):
+    width = 150
+    kernel = convert_to_numpy(SideBySide("glorot_uniform", parts)((200, parts * width)))
+    limit = np.sqrt(6 / (200 + width))  # Glorot's
+    for part in np.split(kernel, parts, axis=1):
+        assert 0.99 * limit < np.abs(part).max() <= limit
+        np.testing.assert_allclose(part.std(), limit / np.sqrt(3), rtol=0.02)
+
+
+def test_parts_are_different_draws():
+    a, b, c = np.split(convert_to_numpy(SideBySide("glorot_uniform", 3)((40, 90))), 3, axis=1)
+    for one, other in ((a, b), (a, c), (b, c)):
+        assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.1
+
+
+def test_parts_must_come_out_even():
+    with pytest.raises(ValueError, match="parts must divide units; got parts=3, units=10"):
+        SideBySide("glorot_uniform", 3)((4, 10))
+
+
+def test_the_initializer_survives_saving():
+    initializer = SideBySide("he_normal", 2)
+    twin = SideBySide.from_config(initializer.get_config())
+    assert twin.get_config() == initializer.get_config()
+    assert type(twin.initializer) is keras.initializers.HeNormal
+
+
+def test_a_dense_layer_takes_after_its_owner():
+    owner = Owner(dtype="mixed_bfloat16")
+    owner.initializer = "ones"
+    dense = build_dense(owner, "name", D, UNITS)
+    assert dense.dtype_policy.name == "mixed_bfloat16"
+    assert dense.name == "name"
+    np.testing.assert_array_equal(convert_to_numpy(dense.kernel), np.ones((D, UNITS)))
+    np.testing.assert_array_equal(convert_to_numpy(dense.bias), np.zeros(UNITS))
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("shape", [(B, T), (B, 3, T)])
+def test_all_axes_but_the_last_are_positions(shape, use_bias, draw):
+    x = draw(*shape, D)
+    dense = build_dense(Owner(), "dense", D, UNITS, use_bias=use_bias)
+    for weight in dense.weights:
+        weight.assign(draw(*weight.shape))
+    result = convert_to_numpy(apply_dense(dense, keras.ops.convert_to_tensor(x)))
+    assert result.shape == (*shape, UNITS)
+    for place in np.ndindex(*shape):
+        expected = x[place] @ convert_to_numpy(dense.kernel)
+        if use_bias:
+            expected = expected + convert_to_numpy(dense.bias)
+        np.testing.assert_allclose(result[place], expected, atol=1e-5)

@@ -1,0 +1,32 @@
+import pytest
+
+from tfx_transformer.checks import check_choice, check_divides, check_positive, check_rate
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "3", None, True])
+def test_a_size_is_a_whole_number_above_zero(value):
+    check_positive(size=1)
+    with pytest.raises(
+        ValueError, match=f"size must be a whole number above zero; got size={value!r}"
+    ):
+        check_positive(size=value)
+
+
+def test_the_first_size_divides_the_second():
+    check_divides(small=3, large=12)
+    with pytest.raises(ValueError, match="small must divide large; got small=5, large=12"):
+        check_divides(small=5, large=12)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1, 1.0, "0.1", None])
+def test_a_rate_lies_between_zero_and_one(value):
+    check_rate(rate=0)
+    check_rate(rate=0.99)
+    with pytest.raises(ValueError, match=f"rate must lie in 0 <= rate < 1; got rate={value!r}"):
+        check_rate(rate=value)
+
+
+def test_a_choice_lists_the_known():
+    check_choice("add", "concat", combine="add")
+    with pytest.raises(ValueError, match="unknown combine 'mix'; known: add, concat"):
+        check_choice("add", "concat", combine="mix")

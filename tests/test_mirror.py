@@ -1,0 +1,42 @@
+"""Every source file has its test, and every variant file its registry line."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from tfx_transformer.layers import ATTENTION, NORM, POSITION
+from tfx_transformer.layers.attention.base import Attention
+
+ROOT = Path(__file__).parents[1]
+
+
+def sources():
+    for folder, tests in (
+        ("tfx_transformer", "tests"),
+        ("models", "tests/models"),
+        ("train", "tests/train"),
+    ):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path.name != "__init__.py":
+                inner = path.relative_to(ROOT / folder)
+                test = ROOT / tests / inner.parent / f"test_{inner.name}"
+                yield pytest.param(test, id=f"{folder}/{inner}")
+
+
+@pytest.mark.parametrize("test", list(sources()))
+def test_every_source_file_has_its_test(test):
+    assert test.is_file(), f"missing: {test.relative_to(ROOT)}"
+
+
+def test_every_attention_file_has_its_registry_line():
+    folder = ROOT / "tfx_transformer/layers/attention"
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base", "dot_product"}
+    assert files == set(ATTENTION)
+    for name, layer in ATTENTION.items():
+        assert inspect.getfile(layer).endswith(f"/{name}.py") and issubclass(layer, Attention)
+
+
+@pytest.mark.parametrize("registry", [ATTENTION, NORM, POSITION], ids=lambda r: r.what)
+def test_a_registry_reads_in_order(registry):
+    assert list(registry) == sorted(registry)

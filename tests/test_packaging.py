@@ -1,0 +1,69 @@
+"""The wheel has one top-level name, and every way of importing finds models and train."""
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+
+
+def python(*arguments, cwd=ROOT):
+    """Runs Python without the user's path, so that only `cwd` and site-packages count."""
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300
+    )
+
+
+def test_the_package_list_names_every_folder():
+    folders = {"tfx_transformer": "tfx_transformer", "models": "tfx_transformer.models"}
+    folders |= {"train": "tfx_transformer.train"}
+    found = []
+    for top, name in folders.items():
+        for path in (ROOT / top).rglob("*.py"):
+            found.append(".".join((name, *path.parent.relative_to(ROOT / top).parts)))
+    assert sorted(set(found)) == CONFIG["packages"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    result = python(*command, "--wheel-dir", str(folder), str(ROOT))
+    assert result.returncode == 0, result.stderr
+    return next(folder.glob("*.whl"))
+
+
+def test_the_wheel_has_one_top_level_name(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"tfx_transformer"}
+    assert "tfx_transformer/py.typed" in names
+    for module in ("models/__init__.py", "train/cli.py", "layers/attention/multi_head.py"):
+        assert f"tfx_transformer/{module}" in names
+
+
+def test_the_wheel_imports_from_another_folder(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    code = "import tfx_transformer.models, tfx_transformer.train; print(tfx_transformer.__file__)"
+    result = python("-c", code, cwd=tmp_path)
+    assert str(tmp_path) in result.stdout, result.stderr
+
+
+def test_a_plain_checkout_imports(tmp_path):
+    code = (
+        "import sys; sys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in repr(f)];"
+        "import tfx_transformer.models as m, tfx_transformer.train; print(m.__file__)"
+    )
+    result = python("-c", code)
+    assert str(ROOT / "models") in result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("name", ["models", "train"])
+def test_the_bare_name_says_what_to_import(name):
+    result = python("-c", f"import {name}")
+    assert f"import this folder as tfx_transformer.{name}, not as {name}" in result.stderr
