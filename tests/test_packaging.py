@@ -1,5 +1,6 @@
 """The wheel has one top-level name, and every way of importing finds models and train."""
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -32,8 +33,13 @@ def test_the_package_list_names_every_folder():
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
+    copy = folder / "copy"  # a build in place leaves a folder that later builds would pick up
+    for name in CONFIG["package-dir"].values():
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
     command = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    result = python(*command, "--wheel-dir", str(folder), str(ROOT))
+    result = python(*command, "--wheel-dir", str(folder), str(copy))
     assert result.returncode == 0, result.stderr
     return next(folder.glob("*.whl"))
 

@@ -24,8 +24,14 @@ def test_each_part_is_drawn_as_if_it_stood_alone(parts):
         np.testing.assert_allclose(part.std(), limit / np.sqrt(3), rtol=0.02)
 
 
-def test_parts_are_different_draws():
-    a, b, c = np.split(convert_to_numpy(SideBySide("glorot_uniform", 3)((40, 90))), 3, axis=1)
+@pytest.mark.parametrize(
+    "initializer",
+    ["glorot_uniform", {"class_name": "GlorotUniform", "config": {"seed": 1}}],
+    ids=["any seed", "one seed"],
+)
+def test_parts_are_different_draws(initializer):
+    kernel = convert_to_numpy(SideBySide(initializer, 3)((40, 90)))
+    a, b, c = np.split(kernel, 3, axis=1)
     for one, other in ((a, b), (a, c), (b, c)):
         assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.1
 

@@ -94,9 +94,7 @@ def test_an_image_is_a_set_of_positions_too(draw, randomise):
     x = draw(B, 3, T, D)
     layer = randomise(FeedForward(F), x)
     flat = convert_to_numpy(layer(x.reshape(B, 3 * T, D)))
-    np.testing.assert_allclose(
-        convert_to_numpy(layer(x)), flat.reshape(B, 3, T, D), atol=1e-6
-    )
+    np.testing.assert_allclose(convert_to_numpy(layer(x)), flat.reshape(B, 3, T, D), atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def test_rms_norm_divides_each_position_by_its_length(draw, randomise):
 @pytest.fixture
 def batch_norm(draw, randomise):
     layer = randomise(BatchNorm(epsilon=EPSILON, momentum=0.8), draw(B, T, D))
+    layer.norm.moving_mean.assign(draw(D))
     layer.norm.moving_variance.assign(1 + draw(D) ** 2)  # noise may be below zero, this may not
     return layer
 
@@ -100,6 +101,17 @@ def test_padding_has_no_influence_on_batch_norm(batch_norm, draw):
         convert_to_numpy(batch_norm(z, token_mask=REAL, training=True)) for z in (x, rubbish)
     )
     np.testing.assert_allclose(before[REAL], after[REAL], atol=1e-5)
+
+
+def test_batch_norm_hands_no_mask_on(batch_norm, draw):
+    class Reader(keras.layers.Layer):  # Keras hands a mask that hangs on x to `x_mask`
+        def call(self, x, x_mask=None):
+            self.mask = x_mask
+            return x
+
+    reader = Reader()
+    reader(batch_norm(draw(B, T, D), token_mask=REAL))
+    assert reader.mask is None
 
 
 def test_without_padding_batch_norm_looks_at_all_positions(batch_norm, draw):

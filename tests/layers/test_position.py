@@ -154,6 +154,22 @@ def test_a_resized_table_keeps_its_direction(grid, grid_layer):
     np.testing.assert_allclose(result[..., :2].mean(axis=(0, 1)), [1.0, 1.5], atol=1e-4)
 
 
+def test_every_position_counts_when_an_image_shrinks(draw):
+    layer = LearnedPosition(27, grid=(3, 9))
+    layer.build((None, 27, D))
+
+    def shrink(table):
+        layer.table.assign(table)
+        return convert_to_numpy(layer(zeros(3), grid=(1, 3)))
+
+    table = draw(27, D)
+    before = shrink(table)
+    for place in range(27):  # reading single positions would find only the middle row's 1, 4 and 7
+        changed = table.copy()
+        changed[place] += 1.0
+        assert np.abs(shrink(changed) - before).max() > 1e-3
+
+
 def test_a_square_image_needs_no_grid(grid_layer):
     x = zeros(16)
     check(grid_layer(x), convert_to_numpy(grid_layer(x, grid=(4, 4))))
@@ -166,6 +182,12 @@ def test_wrong_grids_are_refused(grid_layer, draw):
         grid_layer(draw(B, 10, D))
     with pytest.raises(ValueError, match="10 patches are no square"):
         SinCos2DPosition()(draw(B, 10, D))
+
+
+@pytest.mark.parametrize("layer", [SinCos2DPosition(), LearnedPosition(12, grid=(3, 4))])
+def test_a_grid_must_have_as_many_cells_as_patches(layer, draw):
+    with pytest.raises(ValueError, match=r"12.*grid=\(2, 5\)"):
+        layer(draw(B, 12, D), grid=(2, 5))
 
 
 def rotate(x, position, layout, base):

@@ -31,7 +31,8 @@ class TransformerBlock(Configured, keras.layers.Layer):
         x: (B, T, D).
         context: (B, S, D), or what `prepare` made of it; only with cross-attention.
         attention_mask: of self-attention: boolean, broadcastable to (B, H, T, T).
-        context_mask: of cross-attention: boolean, broadcastable to (B, H, T, S).
+        cross_mask: of cross-attention: boolean, broadcastable to (B, H, T, S). (Keras would fill
+            an argument named context_mask by itself.)
         token_mask: boolean (B, T), True at real tokens; only batch norm asks.
         cache: of self-attention, from `empty_cache`, for step-by-step decoding.
         index: the position of x's first token.
@@ -94,7 +95,7 @@ class TransformerBlock(Configured, keras.layers.Layer):
         x,
         context=None,
         attention_mask=None,
-        context_mask=None,
+        cross_mask=None,
         token_mask=None,
         cache=None,
         index=0,
@@ -125,7 +126,7 @@ class TransformerBlock(Configured, keras.layers.Layer):
         if self.cross_attention is not None:
             y = norm(self.cross_norm, x, first=True)
             y, weights["cross"], _ = self.context_attention(
-                y, context, attention_mask=context_mask, index=index, training=training
+                y, context, attention_mask=cross_mask, index=index, training=training
             )
             x = norm(self.cross_norm, x + drop(y), first=False)
 

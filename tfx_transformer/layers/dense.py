@@ -41,8 +41,15 @@ class SideBySide(keras.initializers.Initializer):
     def __call__(self, shape, dtype=None):
         check_divides(parts=self.parts, units=shape[-1])
         part = (*shape[:-1], shape[-1] // self.parts)
-        draws = [self.initializer.clone()(part, dtype=dtype) for _ in range(self.parts)]
+        draws = [self.another(i)(part, dtype=dtype) for i in range(self.parts)]
         return ops.concatenate(draws, axis=-1)
+
+    def another(self, i):
+        """The initializer with a seed of its own, so that no two parts are the same draw."""
+        config = self.initializer.get_config()
+        if isinstance(config.get("seed"), int):
+            config["seed"] += i
+        return type(self.initializer).from_config(config)
 
     def get_config(self):
         initializer = keras.initializers.serialize(self.initializer)

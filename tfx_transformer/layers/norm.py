@@ -104,7 +104,8 @@ class BatchNorm(Configured, keras.layers.Layer):
         self.norm.build(x_shape)
 
     def call(self, x, token_mask=None, training=None):
-        return self.norm(x, training=training, mask=token_mask)
+        y = self.norm(x, training=training, mask=token_mask)
+        return ops.copy(y)  # without the mask that Keras hangs on y: later layers would warn
 
 
 NORM = Registry("norm", {"batch": BatchNorm, "layer": LayerNorm, "rms": RMSNorm})

@@ -132,7 +132,7 @@ class SinCos2DPosition(TokenPosition):
         _check_multiple(4, "2-D sine-cosine positions", x_shape)
 
     def encode(self, x, start, grid):
-        _, columns = _square(x) if grid is None else grid
+        _, columns = _grid_of(x, start, grid)
         patch = _positions(ops.shape(x)[1], start)
         quarter = x.shape[-1] // 4
         frequency = self.base ** (-ops.arange(quarter, dtype="float32") / max(quarter - 1, 1))
@@ -175,20 +175,21 @@ class LearnedPosition(TokenPosition):
         )
 
     def encode(self, x, start, grid):
-        if self.grid is not None and (grid is not None or x.shape[1] != self.max_length):
-            return self.resize(_square(x) if grid is None else tuple(grid))
         length = ops.shape(x)[1]
-        if isinstance(length, int) and isinstance(start, int) and start + length > self.max_length:
+        table = ops.convert_to_tensor(self.table)
+        if self.grid is not None and (grid is not None or length != self.max_length):
+            table = self.resize(table, _grid_of(x, start, grid))
+        elif _known(start, length) and start + length > self.max_length:
             raise ValueError(
                 f"the sequence reaches length {start + length}, but max_length={self.max_length}"
             )
-        return ops.slice(self.table, (start, 0), (length, x.shape[-1]))
+        return ops.slice(table, (start, 0), (length, x.shape[-1]))
 
-    def resize(self, grid):
+    def resize(self, table, grid):
         """The table for the patches of an image of another size: (height · width, D)."""
         if grid == tuple(self.grid):
-            return self.table
-        table = ops.reshape(ops.cast(self.table, "float32"), (*self.grid, -1))
+            return table
+        table = ops.reshape(ops.cast(table, "float32"), (*self.grid, -1))
         table = ops.image.resize(table, grid, interpolation="bicubic", antialias=True)
         return ops.reshape(table, (math.prod(grid), -1))
 
@@ -272,12 +273,22 @@ def _join(a, b, layout):
     return ops.reshape(pairs, (*ops.shape(a)[:-1], 2 * a.shape[-1]))
 
 
-def _square(x):
-    """The grid of the patches x (B, N, D) if the image is a square."""
-    side = math.isqrt(x.shape[1])
-    if side * side != x.shape[1]:
-        raise ValueError(f"{x.shape[1]} patches are no square: say which grid=(height, width)")
-    return side, side
+def _grid_of(x, start, grid):
+    """(height, width) of the image whose patches are x (B, N, D); a square if it is not given."""
+    length = x.shape[1]
+    if grid is None:
+        side = math.isqrt(length)
+        if side * side != length:
+            raise ValueError(f"{length} patches are no square: say which grid=(height, width)")
+        return side, side
+    grid = tuple(grid)
+    if _known(start, length) and start + length > math.prod(grid):
+        raise ValueError(f"there are {start + length} patches, too many for grid={grid}")
+    return grid
+
+
+def _known(*sizes):
+    return all(isinstance(size, int) for size in sizes)
 
 
 def _check_multiple(number, what, shape):

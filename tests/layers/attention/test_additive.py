@@ -3,9 +3,11 @@
 import math
 
 import numpy as np
+import pytest
 from keras.ops import convert_to_numpy
 
 from tfx_transformer.layers.attention.additive import AdditiveAttention
+from tfx_transformer.layers.masks import causal_mask
 
 B, T, S, D, H = 2, 5, 7, 12, 3
 QUERY, CONTEXT = 10, 9  # widths of query and context
@@ -48,6 +50,22 @@ def test_each_head_has_its_own_energy(draw, randomise):
     layer.energy.assign(energy)
     moved = np.abs(convert_to_numpy(layer(query, context)[1]) - before).max(axis=(0, 2, 3))
     assert (moved > 1e-3).tolist() == [False, True, False]
+
+
+def test_step_by_step_equals_all_at_once_at_any_width(draw, randomise):
+    x = draw(B, T, CONTEXT)
+    layer = randomise(AdditiveAttention(D, H), x)
+    whole = convert_to_numpy(layer(x, attention_mask=causal_mask(T, T))[0])
+    cache = layer.empty_cache(B, T)
+    for t in range(T):
+        mask = causal_mask(1, T, start=t)
+        output, _, cache = layer(x[:, t : t + 1], attention_mask=mask, cache=cache, index=t)
+        np.testing.assert_allclose(convert_to_numpy(output)[:, 0], whole[:, t], atol=1e-5)
+
+
+def test_heads_must_divide_the_context(draw):
+    with pytest.raises(ValueError, match="num_heads=3.*10"):
+        AdditiveAttention(D, H)(draw(B, T, D), draw(B, S, 10))
 
 
 def test_one_bias_is_enough(draw, randomise):

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 from keras.ops import convert_to_numpy
 
 from tfx_transformer.layers.attention.bilinear import BilinearAttention
@@ -39,6 +40,11 @@ def test_a_matrix_stands_between_query_and_key(draw, randomise):
 def test_the_matrix_is_all_that_is_learned(draw, randomise):
     layer = randomise(BilinearAttention(D, H), draw(B, T, 10), draw(B, S, D))
     assert [weight.shape for weight in layer.weights] == [(10, D)]
+
+
+def test_the_context_must_be_as_wide_as_what_is_compared(draw):
+    with pytest.raises(ValueError, match="context must be dim=12 wide"):
+        BilinearAttention(D, H)(draw(B, T, D), draw(B, S, 9))
 
 
 def test_a_prepared_context_is_the_context(draw, randomise):

@@ -1,5 +1,6 @@
 """Grouped-query attention against arXiv:2305.13245, written out with loops."""
 
+import keras
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy
@@ -44,6 +45,16 @@ def test_only_the_shared_heads_are_cached(num_kv_heads, draw, randomise, by_loop
         mask = causal_mask(1, T, start=t)
         output, _, cache = layer(x[:, t : t + 1], attention_mask=mask, cache=cache, index=t)
         np.testing.assert_allclose(convert_to_numpy(output)[:, 0], expected[:, t], atol=1e-5)
+
+
+def test_sequences_may_have_any_length(draw, randomise, by_loops):
+    x = keras.Input((None, D))
+    layer = GroupedQueryAttention(D, H, num_kv_heads=2)
+    model = randomise(keras.Model(x, layer(x)[0]))
+    for length in (T, S):
+        x = draw(B, length, D)
+        expected, _ = by_loops(layer, x, x)
+        np.testing.assert_allclose(convert_to_numpy(model(x)), expected, atol=1e-5)
 
 
 def test_keys_and_values_are_as_small_as_their_heads(draw, randomise):

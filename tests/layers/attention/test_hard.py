@@ -62,9 +62,8 @@ def test_draws_follow_the_softmax(layer, query, context, by_loops):
 def test_a_hidden_key_is_never_drawn(layer, query, context, by_loops):
     many = 2000
     same = np.repeat(query[:1, :1], many, axis=1)
-    mask = np.array([0, 1, 0, 1, 1, 0, 0], bool)
-    mask = np.stack([mask, np.zeros(S, bool)])[None, :, None]  # (1, 2, 1, S): head 1 sees nothing
-    mask = mask[:, [0, 1, 0]]
+    some, nothing = [0, 1, 0, 1, 1, 0, 0], [0] * S
+    mask = np.array([some, nothing, some], bool)[None, :, None]  # (1, H, 1, S)
     weights = convert_to_numpy(layer(same, context[:1], attention_mask=mask, training=True)[1])
     assert not weights[:, 1].any()
     assert not weights[..., [0, 2, 5, 6]].any()

@@ -136,6 +136,12 @@ def test_the_index_does_not_move_the_context(position, draw, randomise):
     check(layer(query, context, index=3), expected)
 
 
+def test_a_lone_token_sees_itself(draw, randomise, by_loops):
+    x = draw(B, 1, D)
+    layer = randomise(MultiHeadAttention(D, H), draw(B, T, D))
+    check(layer(x), by_loops(layer, x, x))
+
+
 def test_a_position_for_tokens_is_refused():
     with pytest.raises(ValueError, match="'sinusoidal' belongs before .* relative, rotary"):
         MultiHeadAttention(D, H, position="sinusoidal")

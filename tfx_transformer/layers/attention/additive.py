@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from tfx_transformer.checks import check_divides
 from tfx_transformer.layers.attention.base import Attention
 from tfx_transformer.layers.attention.dot_product import split_heads
 from tfx_transformer.layers.dense import apply_dense, build_dense
@@ -16,6 +17,8 @@ class AdditiveAttention(Attention):
 
     def build(self, query_shape, context_shape=None):
         query_dim, context_dim = query_shape[-1], (context_shape or query_shape)[-1]
+        check_divides(num_heads=self.num_heads, context_dim=context_dim)
+        self.value_dim = context_dim
         self.query = build_dense(self, "query", query_dim, self.dim)
         self.key = build_dense(self, "key", context_dim, self.dim, use_bias=False)
         self.energy = self.add_weight(

@@ -47,16 +47,19 @@ class Attention(Configured, keras.layers.Layer):
         self.dim, self.num_heads = dim, num_heads
         self.dropout, self.initializer = dropout, initializer
         self.num_kv_heads = num_heads  # G; fewer only in grouped-query attention
+        self.value_dim = dim  # the values' width over all heads; additive attention takes any
         self.drop = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="drop")
 
     def call(self, query, context=None, attention_mask=None, cache=None, index=0, training=None):
         if context is not None and cache:
             raise ValueError("context and cache exclude each other: a cache is of self-attention")
         q = self.project_query(query, index)  # (B, H, T, K)
-        if isinstance(context, tuple | list):
+        if context is None:
+            k, v = self.project_context(query, index)
+        elif isinstance(context, tuple | list):
             k, v = context
         else:
-            k, v = self.project_context(query if context is None else context, index)
+            k, v = self.project_context(context, 0)
         if cache:  # (B, G, S, K)
             k, v = cache = write_cache(cache, k, v, index)
             written = ops.arange(ops.shape(k)[2]) < index + ops.shape(q)[2]
@@ -93,8 +96,16 @@ class Attention(Configured, keras.layers.Layer):
 
     def empty_cache(self, batch_size, max_length):
         """Room for the keys and values of `max_length` positions."""
-        shape = (batch_size, self.num_kv_heads, max_length, self.dim // self.num_heads)
-        return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
+        room = (batch_size, self.num_kv_heads, max_length)
+        key = ops.zeros((*room, self.dim // self.num_heads), self.compute_dtype)
+        value = ops.zeros((*room, self.value_dim // self.num_heads), self.compute_dtype)
+        return key, value
+
+    def check_width(self, **shapes):
+        """What is compared as it comes must be `dim` wide."""
+        for name, shape in shapes.items():
+            if shape[-1] != self.dim:
+                raise ValueError(f"{name} must be dim={self.dim} wide; got {name} {tuple(shape)}")
 
 
 def write_cache(cache, k, v, index):

@@ -12,6 +12,7 @@ class BilinearAttention(Attention):
     """
 
     def build(self, query_shape, context_shape=None):
+        self.check_width(context=context_shape or query_shape)
         self.bilinear = build_dense(self, "bilinear", query_shape[-1], self.dim, use_bias=False)
 
     def project_query(self, query, index):

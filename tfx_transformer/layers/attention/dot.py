@@ -11,6 +11,4 @@ class DotAttention(Attention):
     """
 
     def build(self, query_shape, context_shape=None):
-        for name, shape in (("query", query_shape), ("context", context_shape or query_shape)):
-            if shape[-1] != self.dim:
-                raise ValueError(f"{name} must be dim={self.dim} wide; got {name} {tuple(shape)}")
+        self.check_width(query=query_shape, context=context_shape or query_shape)

@@ -30,9 +30,8 @@ def masked_softmax(scores, mask=None):
     """
     scores = ops.cast(scores, "float32")
     if mask is None:
-        return ops.softmax(scores, axis=-1)
-    weights = ops.softmax(ops.where(mask, scores, LOW), axis=-1)
-    return ops.where(mask, weights, 0.0)
+        return _softmax(scores)
+    return ops.where(mask, _softmax(ops.where(mask, scores, LOW)), 0.0)
 
 
 def weighted_sum(weights, v):
@@ -53,6 +52,11 @@ def merge_heads(x):
     return ops.reshape(ops.transpose(x, (0, 2, 1, 3)), (-1, length, num_heads * head_dim))
 
 
+def _softmax(scores):
+    """Keras's, but for a lone key, at which it would warn."""
+    return ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
+
+
 def _by_group(x, y):
     """matmul of (B, H, T, A) with (B, G, A, C), where H/G heads of x share one of y."""
     num_heads, num_groups = x.shape[1], y.shape[1]
@@ -60,4 +64,4 @@ def _by_group(x, y):
         return ops.matmul(x, y)
     length, width = ops.shape(x)[2:]
     stacked = ops.reshape(x, (-1, num_groups, num_heads // num_groups * length, width))
-    return ops.reshape(ops.matmul(stacked, y), (-1, num_heads, length, y.shape[-1]))
+    return ops.reshape(ops.matmul(stacked, y), (-1, num_heads, length, ops.shape(y)[-1]))

@@ -1,0 +1,161 @@
+"""The 2017 Transformer: its size to the digit, and what its options change."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from tfx_transformer.models import create_model
+
+SOURCE = np.array([[4, 5, 6, 2, 0], [4, 7, 2, 0, 0]])
+TARGET = np.array([[1, 7, 8], [1, 9, 0]])
+INPUTS = {"source": SOURCE, "target": TARGET}
+SHAPES = {"source": (None, None), "target": (None, None)}
+OPTIONS = {
+    "the paper": {},
+    "pre-norm": {"norm_first": True},
+    "two tables tied": {"tie": "output", "source_vocab_size": 8},
+    "nothing tied": {"tie": "none", "source_vocab_size": 8},
+    "learned positions": {"position": {"kind": "learned", "max_length": 9}},
+    "layer by layer": {"memory": "layerwise", "norm_first": True},
+    "rotary, grouped": {
+        "attention": {"kind": "grouped_query", "num_kv_heads": 2, "position": "rotary"},
+        "position": {"kind": "sinusoidal", "layout": "halves"},
+    },
+    "batch norm": {"norm": "batch"},
+}
+
+
+@pytest.fixture(params=sorted(OPTIONS))
+def model(request, randomise):
+    model = create_model("transformer", "tiny", vocab_size=11, **OPTIONS[request.param])
+    model(INPUTS)
+    return randomise(model, scale=0.3)
+
+
+def numpy(x):
+    return ops.convert_to_numpy(x)
+
+
+@pytest.mark.parametrize("variant, count", [("base", 60_522_496), ("big", 209_125_376)])
+def test_the_paper_s_models_have_their_size(variant, count):
+    model = create_model("transformer", variant, vocab_size=32_000)
+    model.build(SHAPES)
+    assert model.count_params() == count
+
+
+def test_the_small_model_of_the_literature_has_its_size():
+    sizes = {"dim": 128, "depth": 4, "num_heads": 4, "mlp_dim": 256}
+    model = create_model("transformer", "tiny", vocab_size=9_712, **sizes)
+    model.build(SHAPES)
+    assert model.count_params() == 2_568_192
+
+
+def test_tables_are_tied_as_asked():
+    def count(**options):
+        model = create_model("transformer", "tiny", vocab_size=11, **options)
+        model.build(SHAPES)
+        return model.count_params()
+
+    assert count(tie="output") - count() == 11 * 16
+    assert count(tie="output", source_vocab_size=8) - count() == 8 * 16
+    assert count(tie="none") - count() == 2 * 11 * 16
+    with pytest.raises(ValueError, match='tie="all" needs one vocabulary; got source_vocab_size=8'):
+        create_model("transformer", "tiny", vocab_size=11, source_vocab_size=8)
+
+
+def test_logits_have_a_score_for_every_token(model):
+    assert tuple(model(INPUTS).shape) == (2, 3, 11)
+
+
+def test_step_by_step_equals_all_at_once(model):
+    whole = numpy(model(INPUTS))
+    state = model.initial_state(INPUTS, max_length=6)
+    for t in range(2):  # the third target of the second example is padding
+        logits, state = model.step(TARGET[:, t], state, t)
+        np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)
+
+
+def test_coverage_is_the_last_block_s_reading_summed(model):
+    maps = model.attention_maps(INPUTS)
+    state = model.initial_state(INPUTS, max_length=4)
+    for t in range(2):
+        _, state = model.step(TARGET[:, t], state, t)
+    expected = numpy(maps["decoder_1/cross"])[:, :, :2].mean(axis=1).sum(axis=1)
+    np.testing.assert_allclose(numpy(state["moving"]["coverage"]), expected, atol=1e-5)
+
+
+def test_more_padding_changes_nothing(model):
+    padded = {
+        "source": np.pad(SOURCE, ((0, 0), (0, 3))),
+        "target": np.pad(TARGET, ((0, 0), (0, 2))),
+    }
+    np.testing.assert_allclose(numpy(model(padded))[:, :3], numpy(model(INPUTS)), atol=1e-5)
+
+
+def test_the_past_does_not_see_the_future(model):
+    changed = {"source": SOURCE, "target": np.array([[1, 7, 9], [1, 9, 5]])}
+    before, after = numpy(model(INPUTS)), numpy(model(changed))
+    np.testing.assert_allclose(after[:, :2], before[:, :2], atol=1e-5)
+    assert not np.allclose(after[:, 2], before[:, 2])
+
+
+def test_every_source_token_and_its_place_matter(model):
+    swapped = {"source": SOURCE[:, [1, 0, 2, 3, 4]], "target": TARGET}
+    assert np.abs(numpy(model(swapped)) - numpy(model(INPUTS))).max() > 1e-3
+
+
+def test_decoder_block_i_reads_encoder_block_i_only_if_asked(randomise):
+    for memory, reads_first in (("final", False), ("layerwise", True)):
+        model = create_model("transformer", "tiny", vocab_size=11, memory=memory)
+        model(INPUTS)
+        randomise(model, scale=0.3)
+        outputs, _, _ = model.encode(SOURCE)
+        same = np.allclose(numpy(outputs[0]), numpy(outputs[1]))
+        assert same != reads_first
+
+
+@pytest.mark.parametrize("options", sorted(OPTIONS))
+def test_it_learns_one_batch_and_every_weight_moves(options):
+    model = create_model("transformer", "tiny", vocab_size=11, **OPTIONS[options])
+    model(INPUTS)
+    before = [numpy(w) for w in model.trainable_weights]
+    model.compile(
+        keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    targets = np.array([[7, 8, 2], [9, 2, 0]])
+    losses = [float(model.train_on_batch(INPUTS, targets)) for _ in range(50)]
+    assert losses[-1] < 0.2 * losses[0]
+    kept = [
+        w.path
+        for w, old in zip(model.trainable_weights, before, strict=True)
+        if np.array_equal(numpy(w), old)
+    ]
+    assert kept == []
+
+
+def test_attention_maps_are_named_and_are_distributions(model):
+    maps = model.attention_maps(INPUTS)
+    kinds = ["encoder_{}/self", "decoder_{}/self", "decoder_{}/cross"]
+    assert sorted(maps) == sorted(kind.format(i) for kind in kinds for i in range(2))
+    for name, weights in maps.items():
+        weights = numpy(weights)
+        length = 3 if name.startswith("decoder") else 5
+        assert weights.shape[:3] == (2, 4, length)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+
+
+def test_saved_and_loaded_gives_the_same_logits(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(numpy(loaded(INPUTS)), numpy(model(INPUTS)), atol=1e-6)
+    assert loaded.get_config() == model.get_config()
+
+
+def test_unknown_names_list_the_known():
+    with pytest.raises(ValueError, match="unknown model 'rnn'; known: transformer"):
+        create_model("rnn", "tiny")
+    with pytest.raises(ValueError, match="unknown transformer variant 'huge'; known: tiny, small"):
+        create_model("transformer", "huge")
+    with pytest.raises(ValueError, match="unknown memory 'first'; known: final, layerwise"):
+        create_model("transformer", "tiny", vocab_size=11, memory="first")
