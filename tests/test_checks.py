@@ -1,6 +1,12 @@
 import pytest
 
-from tfx_transformer.checks import check_choice, check_divides, check_positive, check_rate
+from tfx_transformer.checks import (
+    check_above_zero,
+    check_choice,
+    check_divides,
+    check_positive,
+    check_rate,
+)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "3", None, True])
@@ -30,3 +36,10 @@ def test_a_choice_lists_the_known():
     check_choice("add", "concat", combine="add")
     with pytest.raises(ValueError, match="unknown combine 'mix'; known: add, concat"):
         check_choice("add", "concat", combine="mix")
+
+
+@pytest.mark.parametrize("value", [0, -1e-6, float("nan"), "1", None, True])
+def test_a_number_is_above_zero(value):
+    check_above_zero(number=1e-6)
+    with pytest.raises(ValueError, match=f"number must be above zero; got number={value!r}"):
+        check_above_zero(number=value)

@@ -8,6 +8,13 @@ def check_positive(**sizes) -> None:
             raise ValueError(f"{name} must be a whole number above zero; got {name}={value!r}")
 
 
+def check_above_zero(**numbers) -> None:
+    """`check_above_zero(epsilon=epsilon)`: every number, whole or not, is above zero."""
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise ValueError(f"{name} must be above zero; got {name}={value!r}")
+
+
 def check_divides(**sizes) -> None:
     """`check_divides(num_heads=num_heads, dim=dim)`: the first size divides the second."""
     check_positive(**sizes)

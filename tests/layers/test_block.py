@@ -128,15 +128,14 @@ def test_in_training_parts_of_the_residual_are_dropped(kind, draw, randomise):
 
 
 def test_each_sub_layer_is_dropped_by_itself(draw, randomise):
-    many = 60
-    x = draw(many, T, D)
+    x = draw(40, T, D)
     block = randomise(TransformerBlock(D, H, F, drop_path=0.5), x)
     attention, mlp = number(block.self_attention), number(block.mlp)
     norm_1, norm_2 = number(block.self_norm), number(block.mlp_norm)
     after = [x, x + 2 * attention(norm_1(x))]  # without and with the first
     ways = [y + scale * mlp(norm_2(y)) for y in after for scale in (0, 2)]
     output = convert_to_numpy(block(x, training=True)[0])
-    distance = np.array([np.abs(output - way).max(axis=(1, 2)) for way in ways])  # (4, many)
+    distance = np.array([np.abs(output - way).max(axis=(1, 2)) for way in ways])  # (4, 40)
     assert distance.min(axis=0).max() < 1e-4
     assert set(distance.argmin(axis=0)) == {0, 1, 2, 3}
 
@@ -197,3 +196,10 @@ def test_options_reach_the_parts():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         TransformerBlock(**{"dim": D, "num_heads": H, "mlp_dim": F} | arguments)
+
+
+def test_wrong_widths_and_needless_contexts_are_named(draw):
+    with pytest.raises(ValueError, match="x must be dim=12 wide; got x"):
+        TransformerBlock(12, 3, 8)(draw(B, T, 8))
+    with pytest.raises(ValueError, match="prepare needs cross-attention"):
+        TransformerBlock(12, 3, 8).prepare(draw(B, T, 12))

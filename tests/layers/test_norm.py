@@ -153,3 +153,10 @@ def test_large_numbers_in_half_precision_stay_finite(name, training, draw):
     if training or name != "batch":  # which outside training has not seen such numbers yet
         exact = convert_to_numpy(NORM.make(name)(x.astype("float32"), training=training))
         np.testing.assert_allclose(y, exact, atol=0.01)
+
+
+def test_bad_numbers_are_named():
+    with pytest.raises(ValueError, match="epsilon must be above zero; got epsilon=-1"):
+        LayerNorm(epsilon=-1)
+    with pytest.raises(ValueError, match="momentum must lie in 0 <= momentum < 1; got momentum=2"):
+        BatchNorm(momentum=2)

@@ -121,7 +121,7 @@ def test_the_bias_is_of_the_offset_from_key_to_query(draw, randomise):
 
 
 def test_a_lone_cell_without_a_neighbour_sees_itself(draw, randomise):
-    x = draw(B, 4, 4, D)  # with shift 1 the first cell's window holds only itself
+    x = draw(B, 5, 7, D)  # with shift 1 the first cell's window holds only itself
     layer = randomise(WindowAttention(D, H, window=W, shift=1), x)
     value = np.split(dense(layer.key_value, x[:, 0, 0]), 2, axis=-1)[1]
     output = convert_to_numpy(layer(x)[0])
@@ -145,3 +145,10 @@ def test_bad_arguments_are_named(draw):
         WindowAttention(D, H, window=0)
     with pytest.raises(ValueError, match="size of the grid must be known; got x of shape"):
         WindowAttention(D, H).build((None, None, 7, D))
+
+
+def test_a_wrong_width_and_another_position_are_refused(draw):
+    with pytest.raises(ValueError, match="x must be dim=12 wide; got x"):
+        WindowAttention(12, 3, window=2)(draw(2, 4, 6, 8))
+    with pytest.raises(ValueError, match="positions of their own; got position='rotary'"):
+        WindowAttention(12, 3, position="rotary")

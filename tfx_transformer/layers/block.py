@@ -82,6 +82,8 @@ class TransformerBlock(Configured, keras.layers.Layer):
         self.skip = DropPath(drop_path, dtype=self.dtype_policy, name="skip")
 
     def build(self, x_shape, context_shape=None):
+        if x_shape[-1] != self.dim:
+            raise ValueError(f"x must be dim={self.dim} wide; got x {tuple(x_shape)}")
         for norm in (self.self_norm, self.mlp_norm):
             norm.build(x_shape)
         self.self_attention.build(x_shape)
@@ -137,6 +139,8 @@ class TransformerBlock(Configured, keras.layers.Layer):
 
     def prepare(self, context):
         """(B, S, D) → its keys and values: pass them as `context` to compute them only once."""
+        if self.cross_attention is None:
+            raise ValueError("prepare needs cross-attention; got cross_attention=None")
         return self.context_attention.prepare(context)
 
     def empty_cache(self, batch_size, max_length):

@@ -7,6 +7,7 @@ positions of the batch, and so must be told which of them are padding.
 import keras
 from keras import ops
 
+from tfx_transformer.checks import check_above_zero, check_rate
 from tfx_transformer.config import Configured
 from tfx_transformer.registry import Registry
 
@@ -19,6 +20,7 @@ class LayerNorm(Configured, keras.layers.Layer):
 
     def __init__(self, epsilon=1e-6, **kwargs):
         super().__init__(**kwargs)
+        check_above_zero(epsilon=epsilon)
         self.epsilon = epsilon
 
     def build(self, x_shape):
@@ -70,6 +72,7 @@ class RMSNorm(Configured, keras.layers.Layer):
 
     def __init__(self, epsilon=1e-6, **kwargs):
         super().__init__(**kwargs)
+        check_above_zero(epsilon=epsilon)
         self.epsilon = epsilon
 
     def build(self, x_shape):
@@ -95,6 +98,8 @@ class BatchNorm(Configured, keras.layers.Layer):
 
     def __init__(self, epsilon=1e-6, momentum=0.99, **kwargs):
         super().__init__(**kwargs)
+        check_above_zero(epsilon=epsilon)
+        check_rate(momentum=momentum)
         self.epsilon, self.momentum = epsilon, momentum
         self.norm = keras.layers.BatchNormalization(
             epsilon=epsilon, momentum=momentum, dtype=self.dtype_policy, name="norm"

@@ -16,7 +16,7 @@ import math
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_choice, check_positive
+from tfx_transformer.checks import check_above_zero, check_choice, check_positive
 from tfx_transformer.config import Configured
 from tfx_transformer.registry import Registry
 
@@ -99,7 +99,7 @@ class SinusoidalPosition(TokenPosition):
     def __init__(self, layout="interleaved", base=10_000, combine="add", project=False, **kwargs):
         super().__init__(combine, project, **kwargs)
         check_choice("interleaved", "halves", layout=layout)
-        check_positive(base=base)
+        check_above_zero(base=base)
         self.layout, self.base = layout, base
 
     def build(self, x_shape):
@@ -124,7 +124,7 @@ class SinCos2DPosition(TokenPosition):
 
     def __init__(self, base=10_000, combine="add", project=False, **kwargs):
         super().__init__(combine, project, **kwargs)
-        check_positive(base=base)
+        check_above_zero(base=base)
         self.base = base
 
     def build(self, x_shape):
@@ -190,7 +190,9 @@ class LearnedPosition(TokenPosition):
         if grid == tuple(self.grid):
             return table
         table = ops.reshape(ops.cast(table, "float32"), (*self.grid, -1))
-        table = ops.image.resize(table, grid, interpolation="bicubic", antialias=True)
+        table = ops.image.resize(
+            table, grid, interpolation="bicubic", antialias=True, data_format="channels_last"
+        )
         return ops.reshape(table, (math.prod(grid), -1))
 
 
@@ -209,7 +211,7 @@ class RotaryPosition(Configured, keras.layers.Layer):
     def __init__(self, layout="interleaved", base=10_000, **kwargs):
         super().__init__(**kwargs)
         check_choice("interleaved", "halves", layout=layout)
-        check_positive(base=base)
+        check_above_zero(base=base)
         self.layout, self.base = layout, base
 
     def build(self, x_shape):
@@ -277,7 +279,7 @@ def _grid_of(x, start, grid):
     """(height, width) of the image whose patches are x (B, N, D); a square if it is not given."""
     length = x.shape[1]
     if grid is None:
-        side = math.isqrt(length)
+        side = 0 if length is None else math.isqrt(length)
         if side * side != length:
             raise ValueError(f"{length} patches are no square: say which grid=(height, width)")
         return side, side

@@ -36,11 +36,14 @@ class WindowAttention(MultiHeadAttention):
         check_positive(window=window)
         if not 0 <= shift < window:
             raise ValueError(f"shift must lie in 0 <= shift < window={window}; got shift={shift}")
+        if self.position is not None:
+            raise ValueError(f"windows have positions of their own; got position={self.position!r}")
         self.window, self.shift = window, shift
 
     def build(self, x_shape):
         if x_shape[1] is None or x_shape[2] is None:
             raise ValueError(f"the size of the grid must be known; got x of shape {tuple(x_shape)}")
+        self.check_width(x=x_shape)
         super().build(x_shape)
         self.table = self.add_weight(
             shape=((2 * self.window - 1) ** 2, self.num_heads), initializer="zeros", name="table"

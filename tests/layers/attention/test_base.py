@@ -120,3 +120,20 @@ def test_dropout_thins_out_what_is_summed_but_not_the_weights(draw):
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         Attention(**arguments)
+
+
+def test_a_full_cache_is_an_error(draw):
+    layer = Attention(D, H)
+    cache = layer.empty_cache(B, 4)
+    with pytest.raises(ValueError, match="the cache has room for 4 positions; got 5"):
+        layer(draw(B, 3, D), cache=cache, index=2)
+
+
+def test_self_attention_later_on_needs_a_cache(draw):
+    with pytest.raises(ValueError, match="self-attention at index=2 needs a cache"):
+        Attention(D, H)(draw(B, 3, D), index=2)
+
+
+def test_prepare_wants_a_layer_that_knows_its_sizes(draw):
+    with pytest.raises(ValueError, match="call the layer once before prepare"):
+        Attention(D, H).prepare(draw(B, 3, D))

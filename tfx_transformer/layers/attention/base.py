@@ -53,6 +53,8 @@ class Attention(Configured, keras.layers.Layer):
     def call(self, query, context=None, attention_mask=None, cache=None, index=0, training=None):
         if context is not None and cache:
             raise ValueError("context and cache exclude each other: a cache is of self-attention")
+        if context is None and not cache and isinstance(index, int) and index != 0:
+            raise ValueError(f"self-attention at index={index} needs a cache of what came before")
         q = self.project_query(query, index)  # (B, H, T, K)
         if context is None:
             k, v = self.project_context(query, index)
@@ -92,6 +94,8 @@ class Attention(Configured, keras.layers.Layer):
 
     def prepare(self, context):
         """(B, S, D) → its keys and values: pass them as `context` to compute them only once."""
+        if not self.built:
+            raise ValueError("call the layer once before prepare: it does not know its sizes yet")
         return self.project_context(ops.convert_to_tensor(context, dtype=self.compute_dtype), 0)
 
     def empty_cache(self, batch_size, max_length):
@@ -111,5 +115,8 @@ class Attention(Configured, keras.layers.Layer):
 def write_cache(cache, k, v, index):
     """Puts new keys and values at `index`: (B, G, S, K) ← (B, G, T, K)."""
     old_k, old_v = cache
+    length, room = k.shape[2], old_k.shape[2]
+    if all(isinstance(size, int) for size in (index, length, room)) and index + length > room:
+        raise ValueError(f"the cache has room for {room} positions; got {index + length}")
     at = (0, 0, index, 0)
     return ops.slice_update(old_k, at, k), ops.slice_update(old_v, at, v)
