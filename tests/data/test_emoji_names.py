@@ -1,0 +1,92 @@
+"""The embedded data: real names, and splits that do not leak."""
+
+from collections import Counter
+from itertools import combinations
+
+import pytest
+
+from tfx_transformer.data.emoji_names import SPLITS, base_name, emoji_pairs, split_of
+
+
+def test_korean_names_are_those_of_the_package():
+    pairs, _ = emoji_pairs("en", "ko")
+    assert ("man artist", "남자 화가") in pairs
+    assert all(source and target and "_" not in source + target for source, target in pairs)
+
+
+@pytest.mark.parametrize("languages", [("en", "ko"), ("ko", "en"), ("de", "fr"), ("ja", "zh")])
+def test_no_source_phrase_is_in_two_splits(languages):
+    sources = [
+        {pair[0].casefold() for pair in emoji_pairs(*languages, split)[0]} for split in SPLITS
+    ]
+    assert all(sources)
+    assert not any(one & other for one, other in combinations(sources, 2))
+
+
+def test_no_base_name_is_in_two_splits():
+    bases = [{base_name(source) for source, _ in emoji_pairs("en", "ko", s)[0]} for s in SPLITS]
+    assert not any(one & other for one, other in combinations(bases, 2))
+
+
+def test_the_splits_are_about_eighty_ten_and_ten_percent():
+    sizes = [len(emoji_pairs("en", "ko", split)[0]) for split in SPLITS]
+    assert sum(sizes) > 1800
+    shares = [size / sum(sizes) for size in sizes]
+    assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.03)
+
+
+def test_no_group_of_variants_fills_a_test_split():
+    for split in ("validation", "test"):
+        pairs, _ = emoji_pairs("en", "ko", split)
+        groups = Counter(base_name(source) for source, _ in pairs)
+        assert max(groups.values()) < 0.05 * len(pairs)
+
+
+def test_skin_tones_are_left_out_and_counted():
+    total = 0
+    for split in SPLITS:
+        pairs, skipped = emoji_pairs("en", "ko", split)
+        assert not any("skin tone" in source for source, _ in pairs)
+        total += len(pairs)
+    assert skipped["skin tone"] > total
+
+
+@pytest.mark.parametrize(
+    ("names", "base"),
+    [
+        (["man running", "woman running", "person running facing right"], "running"),
+        (["man", "woman curly hair", "old man", "person beard"], "person"),
+        (["keycap 1", "keycap #", "keycap 10"], "keycap"),
+        (["flag: Germany", "Germany"], "germany"),
+        (["family man woman boy", "family adult child", "family"], "family"),
+        (["left arrow", "up-down arrow"], "arrow"),
+        (["1st place medal", "3rd place medal"], "place medal"),
+    ],
+)
+def test_variants_share_a_base_name(names, base):
+    assert {base_name(name) for name in names} == {base}
+
+
+def test_words_that_only_begin_like_a_variant_are_kept():
+    assert base_name("mango") == "mango"
+    assert base_name("rightful owner") == "rightful owner"
+
+
+def test_the_split_of_a_name_never_changes():
+    names = ("running", "elf", "police officer", "family")
+    assert [split_of(name) for name in names] == ["test", "train", "validation", "train"]
+
+
+def test_an_unknown_language_lists_the_known():
+    with pytest.raises(ValueError, match=r"unknown language 'xx'; known: en, .*\bko\b"):
+        emoji_pairs("en", "xx")
+
+
+def test_a_language_is_not_translated_into_itself():
+    with pytest.raises(ValueError, match="must differ; got ko-ko"):
+        emoji_pairs("ko", "ko")
+
+
+def test_an_unknown_split_lists_the_known():
+    with pytest.raises(ValueError, match="unknown split 'dev'; known: train, validation, test"):
+        emoji_pairs("en", "ko", "dev")

@@ -1,0 +1,300 @@
+"""Batches against plain Python loops: shift, padding, weights, order, resuming."""
+
+from collections import Counter
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from tfx_transformer.data import (
+    END,
+    PAD,
+    START,
+    Pairs,
+    append_end,
+    encode_source,
+    evaluation_data,
+    load_pairs,
+    shift,
+    train_tokenizer,
+    training_data,
+)
+from tfx_transformer.data.buckets import EMPTY
+
+BUDGET, LONGEST = 130, 20
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """Real phrases, some of them long, one of them empty once normalised."""
+    emoji = load_pairs("embedded:emoji/en-ko", "test")
+    source = [*emoji.source, *(" ".join(emoji.source[i : i + 7]) for i in range(45)), "\u200b"]
+    return Pairs("mine", source, [*emoji.target, *emoji.target[:46]])
+
+
+@pytest.fixture(scope="module")
+def tokenizers(phrases):
+    """One for each side, of different sizes."""
+    return train_tokenizer(phrases["en"], 600), train_tokenizer(phrases["ko"], 1200)
+
+
+@pytest.fixture(scope="module")
+def data(pairs, tokenizers):
+    return training_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, seed=5)
+
+
+def triples(dataset):
+    """Batches as nested tuples of plain lists, so that they compare."""
+    return [
+        (x["source"].tolist(), x["target"].tolist(), targets.tolist(), weights.tolist())
+        for x, targets, weights in dataset.as_numpy_iterator()
+    ]
+
+
+def pad(row, length):
+    return row + [PAD] * (length - len(row))
+
+
+def encoded(pairs, tokenizers):
+    return [
+        tokenizer.encode_list(texts)
+        for tokenizer, texts in zip(tokenizers, (pairs.source, pairs.target), strict=True)
+    ]
+
+
+def test_the_shift_puts_start_before_and_end_behind():
+    ids = tf.ragged.constant([[7, 8, 9], [], [5]], dtype=tf.int32)
+    decoder_input, targets = shift(ids)
+    assert decoder_input.to_list() == [[START, 7, 8, 9], [START], [START, 5]]
+    assert targets.to_list() == [[7, 8, 9, END], [END], [5, END]]
+    assert append_end(ids).to_list() == targets.to_list()
+
+
+def test_batches_match_the_definition_row_by_row(data, pairs, tokenizers):
+    sources, targets = encoded(pairs, tokenizers)
+    kept = [
+        (s, t)
+        for s, t in zip(sources, targets, strict=True)
+        if s and t and max(len(s), len(t)) < LONGEST
+    ]
+    batches = triples(data.dataset(epoch=2))
+    for batch, order in zip(batches, data.epoch_batches(2), strict=True):
+        expected = []
+        for row in order.rows:
+            source, target = kept[order.rows[0] if row == EMPTY else row]
+            weight = 0.0 if row == EMPTY else 1.0
+            expected.append(
+                (
+                    pad([*source, END], order.length),
+                    pad([START, *target], order.length),
+                    pad([*target, END], order.length),
+                    [weight] * (len(target) + 1) + [0.0] * (order.length - len(target) - 1),
+                )
+            )
+        assert batch == tuple(map(list, zip(*expected, strict=True)))
+    assert any(EMPTY in order.rows for order in data.epoch_batches(2))
+
+
+def test_the_types_are_those_that_keras_expects(data):
+    (inputs, targets, weights) = next(iter(data.dataset()))
+    assert {x.dtype for x in (*inputs.values(), targets)} == {tf.int32}
+    assert weights.dtype == tf.float32
+    assert set(inputs) == {"source", "target"}
+
+
+def test_every_pair_comes_exactly_once_in_an_epoch(data, pairs, tokenizers):
+    found = Counter()
+    for source, _, targets, weights in triples(data.dataset(epoch=1)):
+        rows = [i for i, row in enumerate(weights) if any(row)]
+        texts = [
+            tokenizer.decode_list([ids[i] for i in rows])
+            for tokenizer, ids in zip(tokenizers, (source, targets), strict=True)
+        ]
+        found.update(zip(*texts, strict=True))
+    sources, targets = encoded(pairs, tokenizers)
+    expected = Counter(
+        (tokenizers[0].normalise(one), tokenizers[1].normalise(other))
+        for one, other, s, t in zip(pairs.source, pairs.target, sources, targets, strict=True)
+        if s and t and max(len(s), len(t)) < LONGEST
+    )
+    assert found == expected
+    assert data.report.pairs == sum(expected.values())
+    assert data.report.pairs + sum(data.report.skipped.values()) == len(pairs)
+
+
+def test_what_is_too_long_or_empty_is_counted(data, pairs, tokenizers):
+    sources, targets = encoded(pairs, tokenizers)
+    long = sum(max(len(s), len(t)) >= LONGEST for s, t in zip(sources, targets, strict=True))
+    assert long >= 5
+    assert data.report.skipped == {"over 20 tokens": long, "empty once normalised": 1}
+
+
+def test_there_are_few_shapes_and_none_exceeds_the_budget(data):
+    shapes = {x["source"].shape for x, _, _ in data.dataset()}
+    shapes |= {x["target"].shape for x, _, _ in data.dataset()}
+    assert shapes == set(data.report.shapes)
+    assert 2 <= len(shapes) <= 4
+    assert all(rows * length <= BUDGET for rows, length in shapes)
+
+
+def test_the_report_counts_what_the_batches_hold(data):
+    batches = [(x["source"], x["target"], y) for x, y, _ in data.dataset()]
+    weights = [w for _, _, w in data.dataset()]
+    real = [tf.reduce_any(w > 0, axis=1) for w in weights]
+    tokens = [
+        sum(int(tf.math.count_nonzero(b[side][r])) for b, r in zip(batches, real, strict=True))
+        for side in (0, 2)
+    ]
+    positions = sum(b[0].numpy().size + b[1].numpy().size for b in batches)
+    report = data.report
+    assert [report.source_tokens, report.target_tokens] == tokens
+    assert report.padding == pytest.approx(1 - sum(tokens) / positions)
+    assert report.steps_per_epoch == data.steps_per_epoch == len(batches)
+
+
+def test_the_report_is_one_line(data):
+    line = str(data.report)
+    assert "\n" not in line
+    assert f"{data.report.pairs:,} pairs (skipped: " in line
+    assert f"{data.steps_per_epoch} batches of {len(data.report.shapes)} shapes" in line
+    assert line.endswith(f"{data.report.padding:.0%} padding")
+
+
+def test_the_same_seed_and_epoch_give_the_same_batches(data, pairs, tokenizers):
+    options = {"token_budget": BUDGET, "max_length": LONGEST}
+    again = training_data(pairs, *tokenizers, **options, seed=5)
+    other = training_data(pairs, *tokenizers, **options, seed=6)
+    assert triples(data.dataset(3)) == triples(again.dataset(3))
+    assert triples(data.dataset(3)) != triples(data.dataset(4))
+    assert triples(data.dataset(3)) != triples(other.dataset(3))
+
+
+@pytest.mark.parametrize("nbest", [1, 4])
+def test_a_run_resumed_at_any_step_equals_the_uninterrupted_one(pairs, tokenizers, nbest):
+    def fresh():
+        return training_data(
+            pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, nbest=nbest
+        )
+
+    data, resumed = fresh(), fresh()
+    steps = data.steps_per_epoch
+    whole = triples(data.stream().take(3 * steps))
+    for epoch, step in [(0, 5), (1, 0), (1, steps - 1), (1, steps), (2, 3)]:
+        batches = triples(resumed.stream(epoch, step).take(4))
+        assert batches == whole[epoch * steps + step :][:4]
+    assert triples(resumed.dataset(1, 7)) == whole[steps + 7 : 2 * steps]
+
+
+def test_a_stream_starts_afresh_each_time_it_is_read(data):
+    stream = data.stream(2, 1).take(3)
+    assert triples(stream) == triples(stream)
+
+
+def test_the_number_of_batches_is_known_beforehand(data):
+    assert data.dataset(0, 2).cardinality() == data.steps_per_epoch - 2
+    assert data.stream().cardinality() == tf.data.INFINITE_CARDINALITY
+
+
+def test_a_place_outside_the_epoch_is_refused(data):
+    for epoch, step in [(0, data.steps_per_epoch + 1), (0, -1), (-1, 0)]:
+        with pytest.raises(ValueError, match=rf"got epoch={epoch}, step={step}"):
+            data.stream(epoch, step)
+
+
+def test_regularisation_resegments_the_same_text_in_each_epoch(pairs, tokenizers, data):
+    varied = training_data(
+        pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, seed=5, nbest=6, alpha=0.1
+    )
+    seen = []
+    for epoch in range(2):
+        plain, sampled = triples(data.dataset(epoch)), triples(varied.dataset(epoch))
+        changed = 0
+        for one, other in zip(plain, sampled, strict=True):
+            for side, tokenizer in ((0, tokenizers[0]), (2, tokenizers[1])):
+                assert np.shape(one[side]) == np.shape(other[side])
+                assert tokenizer.decode_list(one[side]) == tokenizer.decode_list(other[side])
+                assert all(END in row for row in other[side])  # nothing was cut
+            changed += one[2] != other[2]
+        assert changed > len(plain) / 2
+        rows = [row[: row.index(END)] for batch in sampled for row in batch[2]]
+        seen.append(dict(zip(tokenizers[1].decode_list(rows), rows, strict=True)))
+    assert seen[0].keys() == seen[1].keys()
+    assert sum(seen[0][text] != seen[1][text] for text in seen[0]) > len(seen[0]) / 4
+
+
+def test_evaluation_keeps_every_pair_and_cuts_the_long_ones(pairs, tokenizers):
+    data = evaluation_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST)
+    sources, targets = encoded(pairs, tokenizers)
+    cut = LONGEST - 1
+    found = {}
+    for batch, order in zip(triples(data.dataset()), data.epoch_batches(), strict=True):
+        for row, source, target, weights in zip(
+            order.rows, batch[0], batch[2], batch[3], strict=True
+        ):
+            if row != EMPTY:
+                found[row] = source, target
+                assert sum(weights) == min(len(targets[row]), cut) + 1
+    assert sorted(found) == list(range(len(pairs)))
+    for row, (source, target) in found.items():
+        assert source == pad([*sources[row][:cut], END], len(source))
+        assert target == pad([*targets[row][:cut], END], len(target))
+    long = sum(max(len(s), len(t)) > cut for s, t in zip(sources, targets, strict=True))
+    assert data.report.truncated == long > 0
+    assert data.report.pairs == len(pairs)
+
+
+def test_evaluation_has_one_order(pairs, tokenizers):
+    data = evaluation_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST)
+    assert triples(data.dataset(0)) == triples(data.dataset(1))
+
+
+def test_sources_are_encoded_for_decoding_as_in_training(data, tokenizers):
+    (inputs, _, _) = next(iter(data.dataset()))
+    texts = tokenizers[0].decode(inputs["source"])
+    ids = encode_source(tokenizers[0], texts)
+    np.testing.assert_array_equal(ids, inputs["source"][:, : ids.shape[1]])
+    assert not np.any(inputs["source"][:, ids.shape[1] :])
+
+
+def test_a_source_is_cut_to_the_longest_length_with_its_end(tokenizers):
+    text = "man running " * 9
+    ids = encode_source(tokenizers[0], [text, ""], max_length=6).numpy().tolist()
+    assert ids == [tokenizers[0].encode_list([text])[0][:5] + [END], pad([END], 6)]
+
+
+def test_keras_trains_and_evaluates_on_the_triples(data, tokenizers):
+    sizes = [tokenizer.vocab_size for tokenizer in tokenizers]
+    source, target = (keras.Input([None], dtype="int32", name=n) for n in ("source", "target"))
+    memory = ops.mean(keras.layers.Embedding(sizes[0], 8)(source), axis=1, keepdims=True)
+    logits = keras.layers.Dense(sizes[1])(keras.layers.Embedding(sizes[1], 8)(target) + memory)
+    model = keras.Model({"source": source, "target": target}, logits)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.02), loss=loss)
+    before = model.evaluate(data.dataset(), verbose=0)
+    model.fit(data.stream(), steps_per_epoch=data.steps_per_epoch, verbose=0, shuffle=False)
+    assert model.evaluate(data.dataset(), verbose=0) < 0.9 * before
+
+
+def test_rows_are_a_multiple_of_the_replicas(pairs, tokenizers):
+    data = training_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, multiple=3)
+    assert all(rows % 3 == 0 for rows, _ in data.report.shapes)
+
+
+def test_pairs_that_are_all_too_long_are_an_error(pairs, tokenizers):
+    with pytest.raises(
+        ValueError, match=r"no pair of mine is left: \d+ are longer than max_length=1 "
+    ):
+        training_data(pairs, *tokenizers, max_length=1)
+
+
+def test_regularisation_needs_tokenizers_that_can_be_sampled(pairs, tokenizers, phrases):
+    pairs_only = train_tokenizer(phrases["ko"], 1200, kind="bpe")
+    with pytest.raises(ValueError, match="needs unigram tokenizers on both sides; got nbest=4"):
+        training_data(pairs, tokenizers[0], pairs_only, nbest=4)
+
+
+def test_a_budget_that_holds_no_row_is_refused(pairs, tokenizers):
+    with pytest.raises(ValueError, match="token_budget=15, multiple=1, max_length=16"):
+        training_data(pairs, *tokenizers, token_budget=15, max_length=16)

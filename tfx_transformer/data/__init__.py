@@ -1,0 +1,31 @@
+"""From raw data to Keras's triples `(inputs, targets, weights)`."""
+
+from tfx_transformer.data.sources import Pairs, load_pairs
+from tfx_transformer.data.text import (
+    TextData,
+    TextReport,
+    append_end,
+    encode_source,
+    evaluation_data,
+    shift,
+    training_data,
+)
+from tfx_transformer.data.tokenizer import END, PAD, START, UNK, Tokenizer, train_tokenizer
+
+__all__ = [
+    "END",
+    "PAD",
+    "START",
+    "UNK",
+    "Pairs",
+    "TextData",
+    "TextReport",
+    "Tokenizer",
+    "append_end",
+    "encode_source",
+    "evaluation_data",
+    "load_pairs",
+    "shift",
+    "train_tokenizer",
+    "training_data",
+]
