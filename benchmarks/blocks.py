@@ -2,13 +2,16 @@
 
     python benchmarks/blocks.py [--rounds 30]
 
-All contenders live in this process and take turns, round by round, so that a slow moment of the
-machine hits all alike. A ratio is the median over the rounds of (peer's time / our time) in the
-same round: above 1 we are faster. `peak` is the share of the best single-precision matrix product
-of this machine, measured in the same rounds, counting the block's matrix products alone.
+All contenders live in this process and take turns, round by round and each time in another order,
+so that a slow moment of the machine hits all alike; between two turns there is a pause, because a
+library's idle threads go on spinning for a while. A ratio is the median over the rounds of (peer's
+time / our time) in the same round: above 1 we are faster. `peak` is the share of the best
+single-precision matrix product of this machine, measured in the same rounds, counting the block's
+matrix products alone.
 """
 
 import argparse
+import random
 import statistics
 import time
 
@@ -27,6 +30,7 @@ try:
 except ImportError:
     torch = None
 
+PAUSE = 0.25  # seconds
 SHAPES = {  # batch, tokens, dim, heads, mlp_dim
     "ViT-S": (8, 197, 384, 6, 1536),
     "translator": (64, 32, 512, 8, 2048),
@@ -135,10 +139,12 @@ def take_turns(cases, rounds):
         case()
         case()
     seconds = {name: [] for name in cases}
+    rng = random.Random(0)
     for _ in range(rounds):
-        for name, case in cases.items():
+        for name in rng.sample(list(cases), len(cases)):
+            time.sleep(PAUSE)
             start = time.perf_counter()
-            case()
+            cases[name]()
             seconds[name].append(time.perf_counter() - start)
     return seconds
 

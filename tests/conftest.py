@@ -34,3 +34,23 @@ def randomise(draw):
         return layer
 
     return fill
+
+
+@pytest.fixture(scope="session")
+def translator():
+    """Untrained, but whole: a tiny model with random weights, a tokenizer and a beam."""
+    from tfx_transformer.data import train_tokenizer
+    from tfx_transformer.models import create_model
+    from tfx_transformer.translator import Translator
+
+    keras.utils.set_random_seed(0)
+    texts = ["red cat", "old big dog", "blue dog and red cat"] * 20
+    tokenizer = train_tokenizer(texts, 30, byte_fallback=False)
+    model = create_model("transformer", "tiny", vocab_size=tokenizer.vocab_size, tie="none")
+    model.build({"source": (None, None), "target": (None, None)})
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        if len(weight.shape) > 1:
+            weight.assign(rng.normal(size=weight.shape))
+    decoder = {"kind": "beam", "width": 3, "n_best": 2}
+    return Translator(model, tokenizer, tokenizer, decoder, max_length=12)

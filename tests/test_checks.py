@@ -6,6 +6,7 @@ from tfx_transformer.checks import (
     check_divides,
     check_positive,
     check_rate,
+    check_whole,
 )
 
 
@@ -43,3 +44,11 @@ def test_a_number_is_above_zero(value):
     check_above_zero(number=1e-6)
     with pytest.raises(ValueError, match=f"number must be above zero; got number={value!r}"):
         check_above_zero(number=value)
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "1", None, True])
+def test_a_count_is_a_whole_number(value):
+    check_whole(count=0)
+    match = f"count must be a whole number, zero or more; got count={value!r}"
+    with pytest.raises(ValueError, match=match):
+        check_whole(count=value)

@@ -8,7 +8,15 @@ import pytest
 ROOT = Path(__file__).parents[1]
 GROUND = {"", "checks", "config", "quiet", "registry"}
 LEVEL = {"layers": 1, "models": 3, "train": 4}  # the rest of tfx_transformer/ is level 2
-TENSORFLOW = {"data", "export", "quiet", "serve", "strategy", "train"}  # where its import belongs
+TENSORFLOW = {
+    "data",
+    "export",
+    "quiet",
+    "serve",
+    "strategy",
+    "train",
+    "translator",
+}  # where its import belongs
 
 
 def part(module):

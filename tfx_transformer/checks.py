@@ -35,3 +35,10 @@ def check_choice(*known, **choices) -> None:
     for name, value in choices.items():
         if value not in known:
             raise ValueError(f"unknown {name} {value!r}; known: {', '.join(map(str, known))}")
+
+
+def check_whole(**counts) -> None:
+    """`check_whole(min_length=min_length)`: every count is a whole number, zero or more."""
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ValueError(f"{name} must be a whole number, zero or more; got {name}={value!r}")

@@ -35,9 +35,9 @@ class TokenCrossentropy(keras.losses.Loss):
         return super().get_config() | {"label_smoothing": self.label_smoothing}
 
 
-def share_of_batch(weights, num_replicas=1):
+def share_of_batch(weights):
     """Weights (B, T) of a whole batch → their shares, so that a sum of losses is their mean.
 
-    Keras divides the loss on each replica by the number of replicas; this multiplies it back.
+    Keras adds up the gradients of the replicas, so a part of the batch on each needs nothing more.
     """
-    return weights * (num_replicas / ops.maximum(ops.sum(weights), 1.0))
+    return weights / ops.maximum(ops.sum(weights), 1.0)

@@ -12,7 +12,7 @@ class Registry(dict):
         super().__init__(entries)
         self.what = what
 
-    def find(self, spec: Spec) -> tuple[type, dict[str, Any]]:
+    def find(self, spec: Spec) -> tuple[Any, dict[str, Any]]:
         """A spec is plain data, so it survives saving → the class it names, its own options."""
         options = dict(spec) if isinstance(spec, dict) else {"kind": spec}
         kind = options.pop("kind", None)

@@ -36,6 +36,7 @@ class TokenEmbedding(Configured, keras.layers.Layer):
         )
 
     def call(self, ids):
+        ids = ops.cast(ids, "int32")  # several replicas: Keras first traces a model on floats
         x = ops.take(self.table, ids, axis=0)
         if self.scale:
             x = x * math.sqrt(self.dim)

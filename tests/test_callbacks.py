@@ -1,0 +1,38 @@
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from tfx_transformer.callbacks import Progress, Record, StopAtNaN
+
+
+def fit(target, callback):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x, y = np.ones((6, 2), "float32"), np.full((6, 1), target, "float32")
+    model.fit(x, y, batch_size=2, verbose=0, shuffle=False, callbacks=[callback])
+
+
+def test_the_line_tells_step_loss_speed_and_time_left(capsys):
+    fit(1.0, Progress(total_steps=100, done=40, tokens_per_step=50))
+    line = capsys.readouterr().err
+    assert re.fullmatch(
+        r"step 43 of 100 · loss [\d.]+ · [\d,]+ tokens/s · \d:\d\d:\d\d left\n", line
+    )
+
+
+def test_a_loss_that_is_no_number_stops_the_run():
+    with pytest.raises(FloatingPointError, match="the loss became nan at update 1; try a lower"):
+        fit(np.nan, StopAtNaN())
+
+
+def test_a_repeated_step_replaces_what_was_recorded_of_it(tmp_path):
+    record = Record(tmp_path / "metrics.jsonl")
+    assert record.read() == []
+    for step, bleu in ((1, 10.0), (2, 20.0), (3, 30.0), (2, 25.0)):
+        record.add(step, bleu=bleu)
+    assert record.read() == [{"step": 1, "bleu": 10.0}, {"step": 2, "bleu": 25.0}]
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[1]) == {"step": 2, "bleu": 25.0}

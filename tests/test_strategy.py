@@ -1,0 +1,81 @@
+"""Strategies, in processes of their own: devices are split before the first op, and only once."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tfx_transformer.strategy import choose_strategy
+
+TWO = """
+from tfx_transformer.quiet import import_tensorflow
+import_tensorflow()
+import sys
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+"""
+
+REPLICAS = (
+    TWO
+    + """
+import keras, numpy as np
+from tfx_transformer.losses import TokenCrossentropy, share_of_batch
+from tfx_transformer.models import create_model
+from tfx_transformer.strategy import choose_strategy
+
+strategy = choose_strategy(sys.argv[1])
+keras.utils.set_random_seed(0)
+with strategy.scope():
+    model = create_model("transformer", "tiny", vocab_size=11, dropout=0.0)
+    model.build({"source": (None, None), "target": (None, None)})
+    model.compile(keras.optimizers.SGD(0.1), TokenCrossentropy(0.1))
+rng = np.random.default_rng(0)
+source, target = rng.integers(1, 11, size=(4, 5)), rng.integers(1, 11, size=(4, 3))
+weights = np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 0, 0]], "float32")  # 5 tokens and 2
+
+def share(inputs, targets, weights):
+    return inputs, targets, share_of_batch(weights)
+
+data = tf.data.Dataset.from_tensors(({"source": source, "target": target}, target, weights))
+data = data.repeat(3).map(share)
+losses = model.fit(data, epochs=2, shuffle=False, verbose=0).history["loss"]
+total = sum(float(np.abs(w.numpy()).sum()) for w in model.trainable_weights)
+print(strategy.num_replicas_in_sync, *losses, total)
+"""
+)
+
+
+def run(code, *arguments):
+    result = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return [float(number) for number in result.stdout.split()]
+
+
+def test_two_replicas_learn_the_same_as_one():
+    one, two = run(REPLICAS, "one"), run(REPLICAS, "mirrored")
+    assert (one[0], two[0]) == (1, 2)
+    assert two[1:] == pytest.approx(one[1:], rel=1e-5)
+
+
+def test_what_cannot_work_is_refused_with_the_reason():
+    with pytest.raises(ValueError, match="unknown strategy 'cloud'; known: auto, one, mirrored"):
+        choose_strategy("cloud")
+    with pytest.raises(ValueError, match="'multiworker' is refused: fit of Keras 3 fails"):
+        choose_strategy("multiworker")
+    code = """
+from tfx_transformer.strategy import check_strategy, choose_strategy
+strategy = choose_strategy("mirrored")
+for options in ((2, False), (1, True)):
+    try:
+        check_strategy(strategy, *options)
+    except ValueError as error:
+        print(1 if "works on one device only" in str(error) else 0)
+"""
+    assert run(TWO + code) == [1, 1]
+
+
+def test_auto_is_one_device_where_there_is_one():
+    assert choose_strategy("auto").num_replicas_in_sync == 1

@@ -1,0 +1,81 @@
+"""What happens beside the updates: a line of progress, a record of numbers, a stop at NaN."""
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+
+import keras
+
+
+class Progress(keras.callbacks.Callback):
+    """One line that tells step, loss, tokens a second and the time left.
+
+    Args:
+        total_steps: of the run.
+        done: steps done before.
+        tokens_per_step: target tokens, on average.
+    """
+
+    def __init__(self, total_steps: int, done: int, tokens_per_step: float):
+        super().__init__()
+        self.total_steps, self.step, self.tokens_per_step = total_steps, done, tokens_per_step
+        self.is_terminal = sys.stderr.isatty()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.started, self.began_at, self.shown = time.perf_counter(), self.step, 0.0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.step += 1
+        now = time.perf_counter()
+        if self.is_terminal and now - self.shown > 0.5:
+            self.shown = now
+            print("\r" + self.line(logs), end="\033[K", file=sys.stderr, flush=True)
+
+    def on_epoch_end(self, epoch, logs=None):
+        print(("\r" if self.is_terminal else "") + self.line(logs), file=sys.stderr, flush=True)
+
+    def line(self, logs) -> str:
+        seconds = (time.perf_counter() - self.started) / max(self.step - self.began_at, 1)
+        left = round(seconds * (self.total_steps - self.step))
+        return (
+            f"step {self.step:,} of {self.total_steps:,} · loss {logs['loss']:.4f} · "
+            f"{self.tokens_per_step / seconds:,.0f} tokens/s · {left // 3600}:{left // 60 % 60:02}:"
+            f"{left % 60:02} left"
+        )
+
+
+class StopAtNaN(keras.callbacks.Callback):
+    """Ends the run with a message when the loss is no number any more."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if not math.isfinite(logs["loss"]):
+            raise FloatingPointError(
+                f"the loss became {logs['loss']} at update {int(self.model.optimizer.iterations)}; "
+                "try a lower learning rate, a longer warm-up or clipping. The last checkpoint is "
+                "from before."
+            )
+
+
+class Record:
+    """Numbers of a run, a JSON object a line; repeating a step after a kill replaces its line.
+
+    Args:
+        path: of the file, `metrics.jsonl` in a run folder.
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+
+    def read(self) -> list[dict]:
+        if not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text().splitlines() if line]
+
+    def add(self, step: int, **numbers) -> None:
+        lines = [line for line in self.read() if line["step"] < step]
+        lines.append({"step": step} | numbers)
+        half = self.path.with_suffix(".half")
+        half.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        half.rename(self.path)

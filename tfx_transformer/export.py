@@ -1,0 +1,80 @@
+"""A translator as a SavedModel: strings in, strings out, with the search inside.
+
+    m = tf.saved_model.load(folder)                       # after `import tensorflow_text`
+    m.signatures["serving_default"](tf.constant(["hello"]))["text"]
+
+It needs none of this package to load. The text ops come from tensorflow-text; an export of ids
+alone needs TensorFlow only, because one such op anywhere would keep the whole from loading.
+"""
+
+import shutil
+from pathlib import Path
+
+import tensorflow as tf
+
+from tfx_transformer.translator import Translator
+
+TEXT_OPS = ("Sentencepiece",)  # how the names of tensorflow-text's ops begin
+
+
+class Exported(tf.Module):
+    """What an exported function refers to: the weights, and the tokenizers if there are strings.
+
+    The Keras model itself stays out: TensorFlow would trace it once more, on inputs of its own.
+    """
+
+    def __init__(self, translator: Translator, ids_only: bool):
+        super().__init__()
+        self.weights = [variable.value for variable in translator.model.variables]
+        if not ids_only:
+            self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
+
+
+def export_translator(translator: Translator, folder, card: str = "", ids_only=False) -> Path:
+    """Writes a SavedModel, whole or not at all; the folder must not be there yet.
+
+    Args:
+        translator: what to export; its decoder and lengths stay as they are.
+        folder: where to.
+        card: a text about the model, for README.md in the folder.
+        ids_only: token ids in and out; needs nothing but TensorFlow to load.
+    """
+    folder = Path(folder)
+    if folder.exists():
+        raise ValueError(f"{folder} is there already: choose another folder, or remove it")
+    signatures = {"ids": translator.decode.get_concrete_function()}
+    if ids_only:
+        signatures = {"serving_default": signatures["ids"]}
+    else:
+        signatures["serving_default"] = translator.translate.get_concrete_function()
+    half = folder.with_name(folder.name + ".half")
+    shutil.rmtree(half, ignore_errors=True)
+    tf.saved_model.save(Exported(translator, ids_only), str(half), signatures=signatures)
+    (half / "README.md").write_text(card)
+    return half.rename(folder)
+
+
+def inspect_export(folder) -> str:
+    """The signatures of a SavedModel, and which of its ops need tensorflow-text."""
+    path = Path(folder) / "saved_model.pb"
+    if not path.exists():
+        raise ValueError(f"{folder} holds no SavedModel: there is no {path}")
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    graph = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs[0]
+    lines = []
+    for name, signature in sorted(graph.signature_def.items()):
+        if name.startswith("__"):
+            continue
+        lines.append(name)
+        for arrow, tensors in (("  in ", signature.inputs), ("  out", signature.outputs)):
+            for key, info in sorted(tensors.items()):
+                shape = ", ".join("?" if d.size < 0 else str(d.size) for d in info.tensor_shape.dim)
+                dtype = tf.dtypes.as_dtype(info.dtype).name
+                lines.append(f"{arrow} {key}: {dtype} [{shape}]")
+    nodes = [node.op for node in graph.graph_def.node]
+    for function in graph.graph_def.library.function:
+        nodes += [node.op for node in function.node_def]
+    text_ops = sorted({op for op in nodes if op.startswith(TEXT_OPS)})
+    lines.append("needs tensorflow-text: " + (", ".join(text_ops) or "no"))
+    return "\n".join(lines)
