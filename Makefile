@@ -13,7 +13,7 @@ demo: $(INSTALLED)
 	$(BIN)/tfx-transformer demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow
@@ -30,9 +30,9 @@ format: $(INSTALLED)
 # The layers use keras.ops alone: they run on the other backends too (torch where it is installed).
 test-backends: $(INSTALLED)
 	$(BIN)/python -c "import jax" 2>/dev/null || $(BIN)/pip install --quiet ".[jax]"
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -n 2 tests/layers tests/contracts
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -n 2 --dist loadfile tests/layers tests/contracts
 	if $(BIN)/python -c "import torch" 2>/dev/null; then \
-	  KERAS_BACKEND=torch $(BIN)/python -m pytest -n 2 tests/layers tests/contracts; fi
+	  KERAS_BACKEND=torch $(BIN)/python -m pytest -n 2 --dist loadfile tests/layers tests/contracts; fi
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/blocks.py

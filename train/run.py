@@ -78,6 +78,7 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
     accumulate = recipe.optimizer.accumulate
     tokens = accumulate * data.report.target_tokens / data.steps_per_epoch
     greedy = Translator(model, *tokenizers, "greedy", recipe.data.max_length)
+    meter = perplexity_meter(model, recipe.data, tokenizers)
     while step < recipe.steps and not is_stuck(record, recipe.patience):
         updates = min(recipe.eval_steps - step % recipe.eval_steps, recipe.steps - step)
         start = time.perf_counter()
@@ -91,7 +92,7 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
         seconds = time.perf_counter() - start
         step += updates
         with averaged_weights(model, recipe.optimizer.ema):
-            scores = validate(model, greedy, pairs["validation"], recipe, folder, step)
+            scores = validate(greedy, meter, pairs["validation"], recipe, folder, step)
             is_best = scores["bleu"] >= best_bleu(record)
             if is_best:
                 write(folder / "checkpoints/best.npz", values(model))
@@ -114,7 +115,8 @@ def evaluate(folder, data: tuple[str, ...] = ()) -> dict[str, Any]:
     hypotheses = translator(pairs["test"].source)
     seconds = time.perf_counter() - start
     scores = translation_scores(hypotheses, pairs["test"].target)
-    scores |= {"perplexity": measure_perplexity(run.model, pairs["test"], run)}
+    meter = perplexity_meter(run.model, run.recipe.data, run.tokenizers)
+    scores |= {"perplexity": meter(pairs["test"])}
     tokens = sum(len(ids) for ids in run.tokenizers[1].encode_list(hypotheses))
     scores |= {"sentences": len(hypotheses), "tokens_per_second": tokens / seconds}
     if not data:
@@ -268,13 +270,12 @@ def averaged_weights(model, ema: float):
             weight.assign(value)
 
 
-def validate(model, greedy, pairs: Pairs, recipe: Recipe, folder: Path, step: int):
+def validate(greedy, meter, pairs: Pairs, recipe: Recipe, folder: Path, step: int):
     """BLEU, chrF and perplexity on the validation set; writes samples and shows three."""
     count = min(recipe.eval_sentences, len(pairs))
     hypotheses = greedy(pairs.source[:count])
     scores = translation_scores(hypotheses, pairs.target[:count])
-    run = Run(folder, recipe, model, (greedy.source_tokenizer, greedy.target_tokenizer))
-    scores["perplexity"] = measure_perplexity(model, pairs, run)
+    scores["perplexity"] = meter(pairs)
     lines = [
         f"source     {source}\nreference  {target}\nmodel      {hypothesis}\n"
         for source, target, hypothesis in zip(pairs.source, pairs.target, hypotheses, strict=False)
@@ -289,21 +290,27 @@ def validate(model, greedy, pairs: Pairs, recipe: Recipe, folder: Path, step: in
     return scores
 
 
-def measure_perplexity(model, pairs: Pairs, run: Run) -> float:
-    """Of the references, over real tokens."""
-    data = run.recipe.data
+def perplexity_meter(model, data: Data, tokenizers):
+    """A function from pairs to the perplexity of their targets, over real tokens.
+
+    Traced once for all shapes, so make it once for a model.
+    """
     loss = TokenCrossentropy(reduction=None)
+    ids = tf.TensorSpec([None, None], tf.int32)
+    weights = tf.TensorSpec([None, None], tf.float32)
 
-    @tf.function(reduce_retracing=True)
-    def losses(inputs, targets, weights):
-        nats = loss(targets, model(inputs, training=False))
-        return tf.reduce_sum(nats * weights), tf.reduce_sum(weights)
+    @tf.function(input_signature=[{"source": ids, "target": ids}, ids, weights])
+    def nats(inputs, targets, weights):
+        losses = loss(targets, model(inputs, training=False))
+        return tf.reduce_sum(losses * weights), tf.reduce_sum(weights)
 
-    batches = evaluation_data(
-        pairs, *run.tokenizers, token_budget=data.token_budget, max_length=data.max_length
-    ).dataset()
-    sums = np.sum([[float(x) for x in losses(*batch)] for batch in batches], axis=0)
-    return perplexity(-sums[0], sums[1])
+    def measure(pairs: Pairs) -> float:
+        budget, length = data.token_budget, data.max_length
+        batches = evaluation_data(pairs, *tokenizers, token_budget=budget, max_length=length)
+        sums = np.sum([[float(x) for x in nats(*batch)] for batch in batches.dataset()], axis=0)
+        return perplexity(-sums[0], sums[1])
+
+    return measure
 
 
 def best_bleu(record: Record) -> float:
