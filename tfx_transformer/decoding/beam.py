@@ -130,7 +130,8 @@ class BeamDecoder(Decoder):
         """The likeliest extensions: log-probabilities, live parents and tokens, (B, 2W) each."""
         num_tokens = min(2 * self.width, log_probs.shape[-1])  # none further down can be needed
         gain, token = ops.top_k(allowed, num_tokens)  # (N, num_tokens)
-        required, is_required = (x[:, None] for x in task.must_come(gain[:, 0], index))
+        best = ops.max(gain, axis=-1)  # gain[:, 0] would make XLA sort the whole vocabulary instead
+        required, is_required = (x[:, None] for x in task.must_come(best, index))
         only = ops.maximum(select(log_probs, required), FLOOR)  # (N, 1)
         only = ops.where(ops.arange(num_tokens) == 0, only, FORBIDDEN)
         gain = ops.where(is_required, only, gain)
