@@ -295,6 +295,7 @@ def perplexity_meter(model, data: Data, tokenizers):
 
     Traced once for all shapes, so make it once for a model.
     """
+    source, target = tokenizers
     loss = TokenCrossentropy(reduction=None)
     ids = tf.TensorSpec([None, None], tf.int32)
     weights = tf.TensorSpec([None, None], tf.float32)
@@ -306,7 +307,7 @@ def perplexity_meter(model, data: Data, tokenizers):
 
     def measure(pairs: Pairs) -> float:
         budget, length = data.token_budget, data.max_length
-        batches = evaluation_data(pairs, *tokenizers, token_budget=budget, max_length=length)
+        batches = evaluation_data(pairs, source, target, token_budget=budget, max_length=length)
         sums = np.sum([[float(x) for x in nats(*batch)] for batch in batches.dataset()], axis=0)
         return perplexity(-sums[0], sums[1])
 
