@@ -8,6 +8,7 @@ alone needs TensorFlow only, because one such op anywhere would keep the whole f
 """
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import tensorflow as tf
@@ -52,6 +53,22 @@ def export_translator(translator: Translator, folder, card: str = "", ids_only=F
     tf.saved_model.save(Exported(translator, ids_only), str(half), signatures=signatures)
     (half / "README.md").write_text(card)
     return half.rename(folder)
+
+
+def load_export(folder, n_best: int = 1) -> Callable:
+    """The exported function: strings (B,) → a dict of tensors, as of `Translator.translate`."""
+    import tensorflow_text  # noqa: F401  # brings the text ops
+
+    signature = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    outputs = signature.structured_outputs
+    if "n_best" not in outputs:
+        raise ValueError(f"{folder} takes and gives token ids; export again without ids_only")
+    if outputs["n_best"].shape[1] < n_best:
+        raise ValueError(
+            f"n_best={n_best} is more than the {outputs['n_best'].shape[1]} for which {folder} was "
+            "exported; export again with a larger n_best"
+        )
+    return lambda texts: signature(tf.constant(texts))
 
 
 def inspect_export(folder) -> str:

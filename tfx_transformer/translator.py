@@ -7,6 +7,9 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.data.text import encode_source
 from tfx_transformer.data.tokenizer import END, PAD, START
 from tfx_transformer.decoding import DECODERS
+from tfx_transformer.lines import translate_lines
+
+SMALLEST_LENGTH = 16  # of a source that XLA compiles for
 
 
 class Translator(tf.Module):
@@ -17,7 +20,8 @@ class Translator(tf.Module):
         source_tokenizer, target_tokenizer: of the two languages; may be the same one.
         decoder: a name in DECODERS, or a dict of its options.
         max_length: longest translation in tokens, END included; also where a source is cut.
-        jit_compile: whether XLA compiles decoding: quick once it has seen a shape, seconds before.
+        jit_compile: whether XLA compiles the search: quick once it has seen a shape, seconds
+            before. Shapes are rounded up to powers of two, so it soon has seen them all.
     """
 
     def __init__(
@@ -34,57 +38,65 @@ class Translator(tf.Module):
         self.model = model
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
         self.decoder, self.max_length = DECODERS.make(decoder), max_length
-        self.decode = tf.function(
-            self._decode,
-            input_signature=[tf.TensorSpec([None, None], tf.int32, name="source")],
-            jit_compile=jit_compile,
-        )
-        self.translate = tf.function(
-            self._translate, input_signature=[tf.TensorSpec([None], tf.string, name="text")]
-        )
+        self.jit_compile = jit_compile
+        ids = tf.TensorSpec([None, None], tf.int32, name="source")
+        self.search = tf.function(self._search, input_signature=[ids], jit_compile=jit_compile)
+        self.decode = tf.function(self._decode, input_signature=[ids])
+        text = tf.TensorSpec([None], tf.string, name="text")
+        self.translate = tf.function(self._translate, input_signature=[text])
 
     def __call__(self, texts, batch_size=64) -> list[str]:
         """Translates a list of any length, in batches of like length, and keeps its order."""
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        results = [""] * len(texts)
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            found = self.translate(tf.constant([texts[i] for i in rows]))["text"].numpy()
-            for i, text in zip(rows, found, strict=True):
-                results[i] = text.decode()
-        return results
+        return [found.text for found in translate_lines(self.translate, texts, batch_size)]
 
-    def _decode(self, source):
+    def encode(self, text):
+        """Strings (B,) → source ids (B, S) with END, padded."""
+        return encode_source(self.source_tokenizer, text, self.max_length)
+
+    def _search(self, source):
         """Source ids (B, S) with END, padded → tokens (B, n_best, T), score, length (B, n_best)."""
+        # no translation is longer than this; a model that babbles is stopped
+        length = tf.reduce_sum(tf.cast(source != PAD, tf.int32), axis=1)
+        room = tf.minimum(2 * tf.shape(source)[1] + 10, self.max_length)
         values = [(v, tf.convert_to_tensor(v.value)) for v in self.model.variables]
         with keras.StatelessScope(state_mapping=values):  # reads each weight once, not once a step
-            state = self.model.initial_state({"source": source}, self.max_length)
-            length = tf.reduce_sum(tf.cast(source != PAD, tf.int32), axis=1)
             found = self.decoder(
                 self.model.step,
-                state,
+                self.model.initial_state({"source": source}, room),
                 tf.shape(source)[0],
-                self.max_length,
+                room,
                 START,
                 END,
                 PAD,
-                limit=2 * length + 10,  # no translation is longer; a model that babbles is stopped
+                limit=2 * length + 10,
             )
         return {name: found[name] for name in ("tokens", "score", "length")}
 
+    def _decode(self, source):
+        """As `search`; where XLA compiles it, on few shapes."""
+        if not self.jit_compile:
+            return self.search(source)
+        rows, length = tf.unstack(tf.shape(source))
+        more = [power_of_two(rows) - rows, power_of_two(length, SMALLEST_LENGTH) - length]
+        source = tf.pad(source, [[0, more[0]], [0, more[1]]], constant_values=PAD)
+        return {name: found[:rows] for name, found in self.search(source).items()}
+
     def _translate(self, text):
         """Strings (B,) → the best translation and what there is to know of it."""
-        source = encode_source(self.source_tokenizer, text, self.max_length)
+        source = self.encode(text)
         found = self.decode(source)
         tokens, score = found["tokens"], found["score"]
         is_empty = source[:, 0] == END  # nothing is to be said of nothing
         n_best = tf.where(is_empty[:, None], "", self.target_tokenizer.decode(tokens))
+        n_best.set_shape([None, tokens.shape[1]])
         return {
             "text": n_best[:, 0],
             "score": tf.where(is_empty, 0.0, score[:, 0]),
             "n_best": n_best,
             "n_best_score": tf.where(is_empty[:, None], 0.0, score),
             "tokens": tokens[:, 0],
+            "pieces": self.target_tokenizer.to_pieces(tokens[:, 0]),
+            "source_pieces": self.source_tokenizer.to_pieces(source),
             "alignment": self.align(source, tokens[:, 0]),
         }
 
@@ -98,3 +110,9 @@ class Translator(tf.Module):
         cross = [weights for name, weights in maps.items() if name.endswith("/cross")]
         weights = tf.reduce_mean(tf.concat(cross, axis=1), axis=1)
         return tf.where((tokens != PAD)[:, :, None], weights, 0.0)
+
+
+def power_of_two(size, least=1):
+    """The least power of two that is not below `size`, a scalar, nor below `least`."""
+    powers = least * 2 ** tf.range(31 - least.bit_length())
+    return tf.reduce_min(tf.where(powers >= size, powers, powers.dtype.max))

@@ -2,33 +2,43 @@
 
 import json
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 import tyro
 
 from tfx_transformer import __version__
+from tfx_transformer.memory import keep_memory
 from tfx_transformer.quiet import import_tensorflow
 from tfx_transformer.train import RECIPES
-from tfx_transformer.train.recipe import Recipe
+from tfx_transformer.train.recipe import Recipe, Search
+
+Searching = Annotated[Search, tyro.conf.arg(name="")]
+AS_THE_RECIPE = Search()
 
 
-def demo(folder: str = "runs/demo", steps: int = 600, seed: int = 0) -> None:
-    """Train one block to copy letters and draw where it looks.
+def start_tensorflow() -> None:
+    """Without its notes, and with memory that is kept."""
+    keep_memory()
+    import_tensorflow()
+
+
+def demo(folder: str = "runs/demo", seed: int = 0) -> None:
+    """Train, export, load and look at a small translator of emoji names, English → Korean.
 
     Args:
-        folder: where the picture goes.
-        steps: batches of 64 to train on.
+        folder: where everything goes.
         seed: of the weights and the data.
     """
-    import_tensorflow()
+    start_tensorflow()
     from tfx_transformer.train.demo import run
 
-    run(folder, steps, seed)
+    run(folder, seed)
 
 
 def layers() -> None:
     """List the layers that can be chosen by name."""
-    import_tensorflow()
+    start_tensorflow()
     from tfx_transformer.layers import ACTIVATION, ATTENTION, NORM, POSITION
 
     choices = {"attention": ATTENTION, "position": POSITION, "norm": NORM, "activation": ACTIVATION}
@@ -36,21 +46,27 @@ def layers() -> None:
         print(f"{what + ':':<12}{', '.join(sorted(names))}")
 
 
-def evaluate(run: tyro.conf.Positional[str], data: tuple[str, ...] = ()) -> None:
-    """Score a run: sacreBLEU with its signature, chrF, perplexity.
+def evaluate(
+    run: tyro.conf.Positional[str], data: tuple[str, ...] = (), search: Searching = AS_THE_RECIPE
+) -> None:
+    """Score a run: sacreBLEU with its signature, chrF, lower-cased tokenised BLEU, perplexity.
 
     Args:
         run: the run's folder.
         data: another test set than the recipe's.
     """
-    import_tensorflow()
-    from tfx_transformer.train.run import evaluate
+    start_tensorflow()
+    from tfx_transformer.train.evaluation import evaluate
 
-    print(json.dumps(evaluate(run, data), indent=2))
+    print(json.dumps(evaluate(run, data, search), indent=2))
 
 
 def export(
-    run: tyro.conf.Positional[str], to: str, ids_only: bool = False, jit_compile: bool = False
+    run: tyro.conf.Positional[str],
+    to: str,
+    ids_only: bool = False,
+    jit_compile: bool = False,
+    search: Searching = AS_THE_RECIPE,
 ) -> None:
     """Write a run's model as a SavedModel: strings in, strings out, with the search inside.
 
@@ -60,37 +76,91 @@ def export(
         ids_only: token ids in and out; needs nothing but TensorFlow to load.
         jit_compile: let XLA compile decoding: faster once it has seen a shape, seconds before.
     """
-    import_tensorflow()
+    start_tensorflow()
     from tfx_transformer.export import export_translator, inspect_export
-    from tfx_transformer.train.run import load_run
+    from tfx_transformer.train.folder import load_run
 
-    run_ = load_run(run)
-    translator = run_.translator(jit_compile=jit_compile)
-    folder = export_translator(translator, to, run_.card(), ids_only)
+    loaded = load_run(run)
+    translator = loaded.translator(search, jit_compile)
+    folder = export_translator(translator, to, loaded.card(), ids_only)
     print(f"{folder}\n{inspect_export(folder)}")
 
 
 def inspect(folder: tyro.conf.Positional[str]) -> None:
     """Show the signatures of a SavedModel, and which of its ops need tensorflow-text."""
-    import_tensorflow()
+    start_tensorflow()
     from tfx_transformer.export import inspect_export
 
     print(inspect_export(folder))
 
 
-def translate(run: tyro.conf.Positional[str], text: tyro.conf.Positional[tuple[str, ...]]) -> None:
-    """Translate sentences, or the lines of standard input, in order.
+def translate(
+    model: tyro.conf.Positional[str],
+    text: tyro.conf.Positional[tuple[str, ...]],
+    n_best: int = 1,
+    alignment: bool = False,
+    batch_size: int = 64,
+) -> None:
+    """Translate sentences, or the lines of standard input as they come, in order.
+
+    Args:
+        model: a run's folder, or an exported one.
+        text: sentences; none reads standard input.
+        n_best: above 1, so many translations of each, with their scores.
+        alignment: show which words of the source each word was made from.
+        batch_size: lines that are translated together.
+    """
+    start_tensorflow()
+    from tfx_transformer.lines import translate_lines
+    from tfx_transformer.plots import show_attention
+    from tfx_transformer.train.serving import load_translate
+
+    lines = iter(text) if text else read_lines()
+    ahead = 1 if not text and sys.stdin.isatty() else 16 * batch_size
+    for found in translate_lines(load_translate(model, n_best), lines, batch_size, ahead):
+        if n_best == 1:
+            print(found.text, flush=True)
+        for candidate, score in found.n_best[:n_best] if n_best > 1 else ():
+            print(f"{score:.4f}\t{candidate}", flush=True)
+        if alignment:
+            print(show_attention(found.alignment, found.pieces, found.source_pieces), flush=True)
+
+
+def read_lines() -> Iterator[str]:
+    """The lines of standard input."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"line {number} of standard input is not UTF-8: {error}") from error
+
+
+def plot(
+    run: tyro.conf.Positional[str],
+    sentence: tyro.conf.Positional[str],
+    to: str | None = None,
+    layer: int = -1,
+    word: str | None = None,
+    format: Literal["png", "svg", "pdf"] = "png",
+) -> None:
+    """Draw what a run does with a sentence.
+
+    The alignment with its translation, all heads of a layer, what one word attends to, the
+    positions, the mask, and the run's learning curves.
 
     Args:
         run: the run's folder.
-        text: sentences; none reads standard input.
+        sentence: in the source language.
+        to: folder of the pictures; `pictures` in the run's folder if None.
+        layer: which block; -1 is the last.
+        word: whose attention to draw; the longest if None.
+        format: of the files.
     """
-    import_tensorflow()
-    from tfx_transformer.train.run import load_run
+    start_tensorflow()
+    from tfx_transformer.train.pictures import draw
 
-    translator = load_run(run).translator()
-    lines = list(text) or [line.rstrip("\n") for line in sys.stdin]
-    print("\n".join(translator(lines)))
+    for path in draw(run, sentence, to, layer, word, format):
+        print(path)
 
 
 def train_command(name: str):
@@ -100,7 +170,7 @@ def train_command(name: str):
         recipe: Annotated[Recipe, tyro.conf.arg(name="")] = RECIPES[name],
         folder: str = f"runs/{name}",
     ) -> None:
-        import_tensorflow()
+        start_tensorflow()
         from tfx_transformer.train.run import train
 
         print(json.dumps(train(recipe, folder), indent=2))
@@ -110,12 +180,18 @@ def train_command(name: str):
     return train
 
 
+def train() -> None:
+    """Train a recipe; `tfx-transformer train --help` lists them."""
+
+
 COMMANDS = {
     "demo": demo,
     "evaluate": evaluate,
     "export": export,
     "inspect": inspect,
     "layers": layers,
+    "plot": plot,
+    "train": train,
     "translate": translate,
 }
 
@@ -123,28 +199,21 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> None:
     """Entry point."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    commands, prog, about = (
+        COMMANDS,
+        "tfx-transformer",
+        "Attention models on Keras 3 and TensorFlow.",
+    )
+    if arguments[:1] == ["train"]:  # a second level: one command for each recipe
+        commands = {name: train_command(name) for name in RECIPES}
+        prog, about, arguments = f"{prog} train", "Train a recipe.", arguments[1:]
     if arguments == ["--version"]:
         print(f"tfx-transformer {__version__}")
-    elif arguments[:1] == ["train"]:
-        recipes = {name: train_command(name) for name in RECIPES}
-        run(recipes, "tfx-transformer train", "Train a recipe.", arguments[1:])
-    else:
-        about = "Attention models on Keras 3 and TensorFlow."
-        run(COMMANDS | {"train": train_help}, "tfx-transformer", about, arguments)
-
-
-def train_help() -> None:
-    """Train a recipe; see `tfx-transformer train --help`."""
-
-
-def run(commands, prog, description, arguments) -> None:
-    """Parses and runs; a wrong value is told in one line, not by a page of frames."""
+        return
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            commands, prog=prog, description=description, args=arguments
-        )
-    except ValueError as error:
-        sys.exit(f"{prog}: {error}")
+        tyro.extras.subcommand_cli_from_dict(commands, prog=prog, description=about, args=arguments)
+    except (ValueError, FloatingPointError) as error:
+        sys.exit(f"{prog}: {error}")  # a wrong value in one line, not in a page of frames
 
 
 if __name__ == "__main__":

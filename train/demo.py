@@ -1,83 +1,93 @@
-"""One block learns to copy, and its attention shows how.
-
-The model reads ten letters and a bar and must repeat the letters, each from the past alone. A
-causal block with sinusoidal positions solves it by looking ten steps back: a diagonal line.
+"""The main job in one command: a translator of emoji names, English → Korean, trained to served.
 
 Run:     make demo
-Time:    under a minute on 2 cores
-Result:  all letters right; the picture is runs/demo/attention.png
+Time:    not measured
+Result:  not measured
 """
 
+import dataclasses
+import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
-import keras
-import numpy as np
-from keras import ops
+from tfx_transformer.data import Pairs
+from tfx_transformer.export import export_translator
+from tfx_transformer.metrics import translation_scores
+from tfx_transformer.train import RECIPES
+from tfx_transformer.train.evaluation import load_split
+from tfx_transformer.train.folder import load_run
+from tfx_transformer.train.pictures import draw
+from tfx_transformer.train.run import train
 
-from tfx_transformer.layers import (
-    SinusoidalPosition,
-    TokenEmbedding,
-    TransformerBlock,
-    causal_mask,
-)
-from tfx_transformer.plots import plot_attention, show_attention
-
-LETTERS = "abcdefghijklmnop"
-BAR = len(LETTERS)  # the token between the letters and their copy
-COUNT = 10  # letters to copy
-LENGTH = 2 * COUNT  # what the model reads: the last letter is only predicted
-
-
-def draw_batch(rng, batch_size):
-    """Tokens (B, T), the next tokens (B, T), and weights (B, T) that count the copy alone."""
-    letters = rng.integers(len(LETTERS), size=(batch_size, COUNT))
-    bar = np.full((batch_size, 1), BAR)
-    tokens = np.concatenate([letters, bar, letters], axis=1)
-    counted = np.arange(LENGTH) >= COUNT
-    return tokens[:, :-1], tokens[:, 1:], np.tile(counted, (batch_size, 1)).astype("float32")
+# what a server does: TensorFlow and its text ops, and no way to import this package
+SERVE = """
+import sys
+sys.modules["tfx_transformer"] = None
+import tensorflow as tf, tensorflow_text
+model = tf.saved_model.load(sys.argv[1])
+found = model.signatures["serving_default"](tf.constant(sys.argv[2:]))
+print("\\n".join(text.decode() for text in found["text"].numpy()))
+"""
 
 
-def build_models(dim=64):
-    """Tokens (B, T) → logits (B, T, V); and, with the same weights, → attention (B, H, T, T)."""
-    tokens = keras.Input((LENGTH,), dtype="int32")
-    x = TokenEmbedding(vocab_size=BAR + 1, dim=dim, pad_id=None)(tokens)
-    x = SinusoidalPosition()(x)
-    block = TransformerBlock(dim=dim, num_heads=1, mlp_dim=2 * dim)
-    x, weights, _ = block(x, attention_mask=causal_mask(LENGTH, LENGTH))
-    logits = keras.layers.Dense(BAR + 1)(x)
-    return keras.Model(tokens, logits), keras.Model(tokens, weights["self"])
-
-
-def run(folder: str = "runs/demo", steps: int = 600, seed: int = 0) -> float:
-    """Trains one block to copy letters and draws where it looks.
+def run(folder: str = "runs/demo", seed: int = 0, recipe=None) -> dict[str, float]:
+    """Trains, compares, exports, serves, draws, and tells where everything is.
 
     Args:
-        folder: where the picture goes.
-        steps: batches of 64 to train on.
+        folder: where everything goes; a second call goes on where the first one stopped.
         seed: of the weights and the data.
-
-    Returns:
-        The share of letters copied right, on sequences never seen.
+        recipe: another one than `translate_emoji`.
     """
-    keras.utils.set_random_seed(seed)
-    rng = np.random.default_rng(seed)
-    model, attention = build_models()
-    model.compile(
-        keras.optimizers.Adam(3e-3),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        weighted_metrics=["accuracy"],
-    )
-    tokens, targets, weights = draw_batch(rng, 64 * steps)
-    model.fit(tokens, targets, sample_weight=weights, batch_size=64)
+    start, place = time.perf_counter(), Path(folder)
+    recipe = dataclasses.replace(recipe or RECIPES["translate_emoji"], seed=seed)
+    scores = train(recipe, place / "run")
+    train_pairs, test = load_split(recipe.data, "train"), load_split(recipe.data, "test")
+    nearest = translation_scores(nearest_neighbour(train_pairs, test.source), test.target)
 
-    tokens, targets, weights = draw_batch(rng, 512)
-    accuracy = model.evaluate(tokens, targets, sample_weight=weights, verbose=0)[1]
-    names = [*LETTERS, "|"]
-    read, said = ([names[i] for i in row] for row in (tokens[0], targets[0]))
-    where = ops.convert_to_numpy(attention(tokens[:1]))[0, 0]
-    print(f"copied right: {accuracy:.1%} of the letters in 512 new sequences")
-    print("where each step looked (rows: the letter said; columns: the letters read)")
-    print(show_attention(where[COUNT:], said[COUNT:], read))
-    path = plot_attention(where, Path(folder) / "attention.png", read, read, "one block, copying")
-    print(f"picture: {path}")
-    return accuracy
+    loaded = load_run(place / "run")
+    shutil.rmtree(place / "served", ignore_errors=True)
+    served = export_translator(loaded.translator(), place / "served", loaded.card())
+    phrases = test.source[:: -(-len(test) // 8)]  # eight, evenly spaced
+    answers = serve(served, phrases)
+    pictures = draw(place / "run", max(phrases, key=len), place / "pictures")
+
+    print(f"\n{'never seen before':<42}{'by the SavedModel, in a process without this package'}")
+    for phrase, answer in zip(phrases, answers, strict=True):
+        print(f"{phrase:<42}{answer}")
+    print(f"\non {len(test)} phrases never seen{'BLEU':>12}{'chrF':>8}")
+    for name, found in (("the Transformer", scores), ("nearest neighbour", nearest)):
+        print(f"  {name:<24}{found['bleu']:>12.1f}{found['chrf']:>8.1f}")
+    print(f"""
+run         {place}/run         recipe, checkpoints, metrics, model.keras
+SavedModel  {place}/served      strings in, strings out, beam search inside
+pictures    {", ".join(str(picture) for picture in pictures[:2])} …
+took        {time.perf_counter() - start:.0f} s
+
+next:
+  tfx-transformer translate {place}/served "woman astronaut" --alignment
+  tfx-transformer plot {place}/run "red apple" --format svg
+  tfx-transformer train translate_emoji --folder runs/de --data.train embedded:emoji/en-de
+  tfx-transformer train translate_multi30k --help     # your own files
+""")
+    return {"bleu": scores["bleu"], "nearest": nearest["bleu"]}
+
+
+def nearest_neighbour(pairs: Pairs, sources: list[str]) -> list[str]:
+    """The translation of the training phrase that shares the largest part of its words."""
+    known = [set(source.split()) for source in pairs.source]
+
+    def nearest(words):
+        return max(range(len(known)), key=lambda i: len(words & known[i]) / len(words | known[i]))
+
+    return [pairs.target[nearest(set(source.split()))] for source in sources]
+
+
+def serve(folder: Path, texts: list[str]) -> list[str]:
+    """What the SavedModel says of some texts, in a fresh process."""
+    command = [sys.executable, "-c", SERVE, str(folder), *texts]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise ValueError(f"{folder} could not be served:\n{process.stderr}")
+    return process.stdout.splitlines()

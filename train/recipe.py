@@ -93,6 +93,26 @@ class Decoding:
 
 
 @dataclass(frozen=True)
+class Search:
+    """Another way to search than the recipe's; what is None is as the recipe has it."""
+
+    kind: Literal["greedy", "beam", "sample"] | None = None
+    width: int | None = None
+    """Of the beam."""
+    length_penalty: float | None = None
+    n_best: int | None = None
+    """Translations of each sentence, at most the beam's width."""
+    max_length: int | None = None
+    """In tokens: where a translation is cut off, and a source too."""
+
+    def decoder(self, decoding: Decoding) -> dict[str, Any]:
+        """For DECODERS."""
+        own = {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+        own.pop("max_length", None)
+        return dataclasses.replace(decoding, **own).spec()
+
+
+@dataclass(frozen=True)
 class Recipe:
     """One experiment."""
 

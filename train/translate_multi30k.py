@@ -12,11 +12,21 @@ Result:  not measured
 from tfx_transformer.train.recipe import Data, Decoding, Model, Optimizer, Recipe
 
 RECIPE = Recipe(
-    data=Data(vocab_size=8000, max_length=64, token_budget=4096),
-    model=Model("transformer", "tiny", dim=128, depth=4, num_heads=4, mlp_dim=256, dropout=0.3),
-    optimizer=Optimizer(learning_rate=2e-3, schedule="inverse_sqrt", warmup_steps=1000),
+    data=Data(vocab_size=6000, max_length=64, token_budget=2048),
+    model=Model(
+        "transformer",
+        "tiny",
+        dim=128,
+        depth=4,
+        num_heads=4,
+        mlp_dim=256,
+        dropout=0.2,
+        norm_first=True,
+    ),
+    optimizer=Optimizer(learning_rate=2e-3, schedule="cosine", warmup_steps=600, clip_norm=1.0),
     decoding=Decoding("beam", width=5, length_penalty=1.0),
-    steps=8000,
-    eval_steps=500,
-    average=10,
+    steps=6000,
+    eval_steps=400,
+    eval_sentences=300,
+    average=5,
 )

@@ -61,7 +61,7 @@ def test_the_embedded_names_are_a_source():
     pairs = load_pairs("embedded:emoji/en-ko", "test")
     assert ("penguin", "펭귄") in as_list(load_pairs("embedded:emoji/en-ko"))
     assert pairs.name == "embedded:emoji/en-ko (test)"
-    assert pairs.skipped["skin tone"] > 1000
+    assert len(pairs) > 300 and not pairs.skipped
 
 
 def test_white_space_around_a_line_goes_and_all_else_stays(tmp_path):

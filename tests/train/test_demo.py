@@ -1,17 +1,20 @@
-import numpy as np
+from pathlib import Path
 
-from tfx_transformer.train.demo import COUNT, LENGTH, draw_batch, run
-
-
-def test_the_copy_is_the_letters_and_only_it_counts():
-    tokens, targets, weights = draw_batch(np.random.default_rng(0), 3)
-    assert tokens.shape == targets.shape == weights.shape == (3, LENGTH)
-    assert (targets[:, COUNT:] == tokens[:, :COUNT]).all()
-    assert (targets[:, :-1] == tokens[:, 1:]).all()
-    assert (weights.sum(axis=1) == COUNT).all() and (weights[:, :COUNT] == 0).all()
+from tfx_transformer.data import Pairs
+from tfx_transformer.train.demo import nearest_neighbour, run
 
 
-def test_one_block_learns_to_copy_and_draws_where_it_looks(tmp_path, capsys):
-    assert run(str(tmp_path), steps=300) > 0.98
-    assert (tmp_path / "attention.png").stat().st_size > 10_000
-    assert "copied right" in capsys.readouterr().out
+def test_the_nearest_neighbour_shares_the_most_words():
+    pairs = Pairs("", ["red apple", "green apple", "green old big apple tree"], ["1", "2", "3"])
+    assert nearest_neighbour(pairs, ["green big apple", "old green apple tree"]) == ["2", "3"]
+
+
+def test_the_demo_trains_serves_draws_and_tells(recipe_of, tmp_path, capsys):
+    scores = run(str(tmp_path), recipe=recipe_of())
+    told = capsys.readouterr().out
+    assert scores["bleu"] > 60 and f"{scores['nearest']:.1f}" in told
+    for line in ("in a process without this package", "BLEU", "next:"):
+        assert line in told
+    assert (Path(tmp_path) / "served/saved_model.pb").exists()
+    assert (Path(tmp_path) / "pictures/alignment.png").exists()
+    assert run(str(tmp_path), recipe=recipe_of()) == scores  # again: nothing is in its way

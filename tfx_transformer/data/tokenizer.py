@@ -123,6 +123,12 @@ class Tokenizer(tf.Module):
         )
         return tf.reshape(strings, shape[:-1])
 
+    def to_pieces(self, ids) -> tf.Tensor:
+        """Ids of any shape → their pieces, strings of that shape; "" for PAD."""
+        flat = tf.reshape(ids, [-1])
+        pieces = _ops.sentencepiece_id_to_string_op(self._graph.resource_handle, flat)
+        return tf.where(ids == PAD, "", tf.reshape(pieces, tf.shape(ids)))
+
     def encode_list(self, strings: Sequence[str]) -> list[list[int]]:
         """`encode` for Python lists, without TensorFlow."""
         return self._python.encode(list(strings))

@@ -29,9 +29,8 @@ def forbid_end(log_probs, end_id, too_short):
 
 def forbid_repeats(log_probs, tokens, count, size):
     """No n-gram of `size` tokens twice in a row's first `count` of tokens (N, L) and the next."""
-    num_places = tokens.shape[1] - size + 1  # where an n-gram can begin
-    if num_places < 1:
-        return log_probs
+    room = ops.shape(tokens)[1] - size + 1
+    num_places = max(room, 0) if isinstance(room, int) else ops.maximum(room, 0)  # to begin at
     num_rows = ops.shape(log_probs)[0]
     repeats = ops.arange(num_places, dtype="int32") <= count - size  # whole n-grams only
     repeats = ops.broadcast_to(repeats, (num_rows, num_places))

@@ -26,7 +26,7 @@ class Task:
     moving: Any  # state before the first step, (N, …)
     batch_size: Any  # B, a whole number or a scalar tensor
     copies: int
-    max_length: int
+    max_length: Any  # a whole number or a scalar tensor
     start_id: int
     end_id: int
     pad_id: int
@@ -74,7 +74,7 @@ class Decoder(abc.ABC):
             on the source alone: it is repeated once, and never reordered. What moves depends on
             the tokens so far, and keeps its shapes.
         batch_size: B, a whole number or a scalar tensor.
-        max_length: room for generated tokens, END included.
+        max_length: room for generated tokens, END included; a whole number or a scalar tensor.
         start_id, end_id, pad_id: the special tokens.
         prefix: (B, P) forced first tokens, P ≤ max_length; rows are padded on the right with PAD.
             Constraints do not bind them, but see them.
@@ -111,14 +111,15 @@ class Decoder(abc.ABC):
         step: Callable,
         state: dict[str, Any],
         batch_size,
-        max_length: int,
+        max_length,
         start_id: int,
         end_id: int,
         pad_id: int,
         prefix=None,
         limit=None,
     ) -> dict[str, Any]:
-        check_positive(max_length=max_length)
+        if isinstance(max_length, int):
+            check_positive(max_length=max_length)
         check_whole(start_id=start_id, end_id=end_id, pad_id=pad_id)
         if end_id in self.forbidden:
             raise ValueError(f"forbidden must not hold end_id={end_id}; got {self.forbidden}")
@@ -181,7 +182,8 @@ def _extend(prefix, batch_size, max_length, pad_id):
     """A prefix (B, P) with PAD behind it for all positions: (B, P + max_length)."""
     prefix = ops.cast(prefix, "int32")
     length = prefix.shape[1]
-    if length is not None and length > max_length:
+    sizes_are_known = isinstance(length, int) and isinstance(max_length, int)
+    if sizes_are_known and length > max_length:
         raise ValueError(f"prefix must fit in max_length={max_length}; got a prefix of {length}")
     room = ops.full((batch_size, max_length), pad_id, dtype="int32")
     return ops.concatenate([prefix, room], axis=1)

@@ -36,7 +36,7 @@ def select(structure, places):
     num_rows, size = ops.shape(places)[0], keras.tree.flatten(structure)[0].shape[1]
     rows = ops.arange(num_rows, dtype="int32")[:, None] * size + places  # of the flat (B · M, …)
     return keras.tree.map_structure(
-        lambda x: ops.take(ops.reshape(x, (-1, *x.shape[2:])), rows, axis=0), structure
+        lambda x: ops.take(ops.reshape(x, (-1, *ops.shape(x)[2:])), rows, axis=0), structure
     )
 
 
@@ -61,5 +61,5 @@ def freeze(is_done, old, new):
 
 def write(tokens, new, position):
     """Tokens (…, L) with `new` (…) at a position, a scalar."""
-    here = ops.arange(tokens.shape[-1], dtype="int32") == position
+    here = ops.arange(ops.shape(tokens)[-1], dtype="int32") == position
     return ops.where(here, new[..., None], tokens)

@@ -1,0 +1,101 @@
+"""What a trained translator does with one sentence, in pictures."""
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_transformer.callbacks import Record
+from tfx_transformer.data import START
+from tfx_transformer.layers import causal_mask
+from tfx_transformer.lines import translate_lines
+from tfx_transformer.plots import (
+    plot_attention,
+    plot_curves,
+    plot_heads,
+    plot_mask,
+    plot_positions,
+    plot_word,
+)
+from tfx_transformer.train.folder import load_run
+
+POSITIONS = 64  # of which the encoding is drawn
+
+
+def draw(folder, sentence: str, to=None, layer=-1, word=None, format="png") -> list[Path]:
+    """Draws the alignment, heads, one word's attention, positions, mask and learning curves.
+
+    Args:
+        folder: of the run.
+        sentence: in the source language.
+        to: where the pictures go; `pictures` in the run's folder if None.
+        layer: which block of encoder and decoder; negative ones count from the last.
+        word: the source word whose attention is drawn; the longest piece if None.
+        format: "png", "svg" or "pdf".
+    """
+    if not sentence.strip():
+        raise ValueError(f"sentence must hold a word; got {sentence!r}")
+    run = load_run(folder)
+    model, depth = run.model, run.model.depth
+    if not -depth <= layer < depth:
+        raise ValueError(f"layer must be one of the {depth} blocks; got layer={layer}")
+    to, layer = Path(to or run.folder / "pictures"), layer % depth
+
+    translator = run.translator()
+    found = next(translate_lines(translator.translate, [sentence]))
+    said = translator.translate(tf.constant([sentence]))
+    source, tokens = translator.encode(tf.constant([sentence])), said["tokens"]
+    read = tf.concat([[[START]], tokens[:, : len(found.pieces) - 1]], axis=1)
+    maps = model.attention_maps({"source": source, "target": read})
+    encoder, decoder, cross = (
+        np.asarray(maps[name])[0]  # (H, T, S)
+        for name in (f"encoder_{layer}/self", f"decoder_{layer}/self", f"decoder_{layer}/cross")
+    )
+    place = find_word(word, found.source_pieces)
+    before = ["<s>", *found.pieces[:-1]]
+    positions = model.source_position(np.zeros((1, POSITIONS, model.dim), "float32"))[0]
+    mask = causal_mask(len(before), len(before))[0, 0]
+    block = f"block {layer + 1} of {depth}"
+
+    def path(name):
+        return to / f"{name}.{format}"
+
+    return [
+        plot_attention(
+            found.alignment, path("alignment"), found.pieces, found.source_pieces, found.text
+        ),
+        plot_heads(
+            encoder,
+            path("encoder_heads"),
+            found.source_pieces,
+            found.source_pieces,
+            f"the source reads itself, {block}",
+        ),
+        plot_heads(
+            decoder, path("decoder_heads"), before, before, f"the translation reads itself, {block}"
+        ),
+        plot_heads(
+            cross,
+            path("cross_heads"),
+            found.pieces,
+            found.source_pieces,
+            f"the translation reads the source, {block}",
+        ),
+        plot_word(
+            encoder[:, place], path("word"), found.source_pieces, place, f"one word, {block}"
+        ),
+        plot_positions(np.asarray(positions), path("positions"), "what is added to tell positions"),
+        plot_mask(np.asarray(mask), path("mask"), before, before, "what the decoder may see"),
+        plot_curves(Record(run.folder / "metrics.jsonl").read(), path("curves"), run.folder.name),
+    ]
+
+
+def find_word(word: str | None, pieces: list[str]) -> int:
+    """Where a word begins among the pieces of a sentence; the longest piece if None."""
+    bare = [piece.strip("▁") for piece in pieces]
+    if word is None:
+        return max(range(len(pieces) - 1), key=lambda i: len(bare[i]))  # END is the last
+    for place, piece in enumerate(bare):
+        if piece and pieces[place].startswith("▁") and word.startswith(piece):
+            return place
+    raise ValueError(f"word must begin like a piece of the sentence, {pieces}; got {word!r}")
