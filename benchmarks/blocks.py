@@ -2,18 +2,16 @@
 
     python benchmarks/blocks.py [--rounds 30]
 
-All contenders live in this process and take turns, round by round and each time in another order,
-so that a slow moment of the machine hits all alike; between two turns there is a pause, because a
-library's idle threads go on spinning for a while. A ratio is the median over the rounds of (peer's
-time / our time) in the same round: above 1 we are faster. `peak` is the share of the best
+A ratio is the median over the rounds of (peer's time / our time) in the same round: above 1 we are
+faster; turns.py tells how they take turns. `peak` is the share of the best
 single-precision matrix product of this machine, measured in the same rounds, counting the block's
 matrix products alone.
 """
 
 import argparse
-import random
 import statistics
-import time
+
+from turns import ratio, take_turns
 
 from tfx_transformer.quiet import import_tensorflow
 
@@ -30,7 +28,6 @@ try:
 except ImportError:
     torch = None
 
-PAUSE = 0.25  # seconds
 SHAPES = {  # batch, tokens, dim, heads, mlp_dim
     "ViT-S": (8, 197, 384, 6, 1536),
     "translator": (64, 32, 512, 8, 2048),
@@ -133,22 +130,6 @@ def flops(batch, tokens, dim, num_heads, mlp_dim):
     return dense + 4 * batch * tokens * tokens * dim
 
 
-def take_turns(cases, rounds):
-    """Seconds of each case in each round, after two calls to warm up."""
-    for case in cases.values():
-        case()
-        case()
-    seconds = {name: [] for name in cases}
-    rng = random.Random(0)
-    for _ in range(rounds):
-        for name in rng.sample(list(cases), len(cases)):
-            time.sleep(PAUSE)
-            start = time.perf_counter()
-            cases[name]()
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
@@ -173,12 +154,7 @@ def main():
             best = multiply_flops / min(seconds["matmul"])
             for contender in cases:
                 own = seconds[contender]
-                ratios = [
-                    statistics.median(
-                        peer / ours for peer, ours in zip(own, seconds[us], strict=True)
-                    )
-                    for us in ("ours", "ours + XLA")
-                ]
+                ratios = [ratio(own, seconds[us]) for us in ("ours", "ours + XLA")]
                 median = statistics.median(own)
                 share = times * flops(*sizes) / median / best
                 print(

@@ -45,7 +45,10 @@ def test_the_export_translates_in_a_process_without_this_package(translator, tmp
     assert served["text"] == translator(texts) and served["text"][1] == ""
     assert served["n_best"] == [4, 2] and served["rows"] == pytest.approx(1, abs=1e-5)
     assert (folder / "README.md").read_text() == "a card"
-    assert "needs tensorflow-text: Sentencepiece" in inspect_export(folder)
+    told = inspect_export(folder)
+    assert "needs tensorflow-text: Sentencepiece" in told
+    for line in ("ids\n", "limited\n", "serving_default\n", "  in  max_length: int32 []"):
+        assert line in told
     with pytest.raises(ValueError, match="is there already"):
         export_translator(translator, folder)
 

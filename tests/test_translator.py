@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_transformer.data import END, PAD, START, encode_source
-from tfx_transformer.translator import Translator
+from tfx_transformer.translator import Translator, power_of_two
 
 TEXTS = ["red cat", "", "old big dog", "blue dog and " * 20, "cat"]
 
@@ -68,6 +68,26 @@ def test_xla_finds_the_same(translator):
     expected, found = translator.decode(source), compiled.decode(source)
     np.testing.assert_array_equal(found["tokens"], expected["tokens"])
     np.testing.assert_allclose(found["score"], expected["score"], atol=1e-4)
+
+
+def test_a_call_may_set_a_smaller_length(translator):
+    whole = translator.translate(tf.constant(TEXTS))["tokens"].numpy()
+    short = translator.limited(tf.constant(TEXTS), 3)["tokens"].numpy()
+    assert (whole != PAD).sum(axis=1).max() > 3
+    assert (short != PAD).sum(axis=1).max() == 3
+
+
+def test_the_room_follows_the_source(translator):
+    wide = Translator(
+        translator.model, translator.source_tokenizer, translator.target_tokenizer, max_length=100
+    )
+    source = wide.encode(tf.constant(["cat"]))
+    assert wide.decode(source)["tokens"].shape[-1] == 2 * source.shape[1] + 10
+
+
+def test_powers_of_two():
+    assert [int(power_of_two(size)) for size in (1, 2, 3, 64, 65)] == [1, 2, 4, 64, 128]
+    assert [int(power_of_two(size, 16)) for size in (1, 16, 17)] == [16, 16, 32]
 
 
 def test_a_bad_length_is_named(translator):

@@ -48,6 +48,7 @@ def export_translator(translator: Translator, folder, card: str = "", ids_only=F
         signatures = {"serving_default": signatures["ids"]}
     else:
         signatures["serving_default"] = translator.translate.get_concrete_function()
+        signatures["limited"] = translator.limited.get_concrete_function()  # and max_length
     half = folder.with_name(folder.name + ".half")
     shutil.rmtree(half, ignore_errors=True)
     tf.saved_model.save(Exported(translator, ids_only), str(half), signatures=signatures)

@@ -40,10 +40,12 @@ class Translator(tf.Module):
         self.decoder, self.max_length = DECODERS.make(decoder), max_length
         self.jit_compile = jit_compile
         ids = tf.TensorSpec([None, None], tf.int32, name="source")
-        self.search = tf.function(self._search, input_signature=[ids], jit_compile=jit_compile)
-        self.decode = tf.function(self._decode, input_signature=[ids])
         text = tf.TensorSpec([None], tf.string, name="text")
-        self.translate = tf.function(self._translate, input_signature=[text])
+        length = tf.TensorSpec([], tf.int32, name="max_length")
+        self.search = tf.function(self._search, [ids, length], jit_compile=jit_compile)
+        self.limited = tf.function(self._translate, [text, length])
+        self.decode = tf.function(lambda source: self._decode(source, max_length), [ids])
+        self.translate = tf.function(lambda text: self.limited(text, max_length), [text])
 
     def __call__(self, texts, batch_size=64) -> list[str]:
         """Translates a list of any length, in batches of like length, and keeps its order."""
@@ -53,7 +55,7 @@ class Translator(tf.Module):
         """Strings (B,) → source ids (B, S) with END, padded."""
         return encode_source(self.source_tokenizer, text, self.max_length)
 
-    def _search(self, source):
+    def _search(self, source, max_length):
         """Source ids (B, S) with END, padded → tokens (B, n_best, T), score, length (B, n_best)."""
         # no translation is longer than this; a model that babbles is stopped
         length = tf.reduce_sum(tf.cast(source != PAD, tf.int32), axis=1)
@@ -68,23 +70,23 @@ class Translator(tf.Module):
                 START,
                 END,
                 PAD,
-                limit=2 * length + 10,
+                limit=tf.minimum(2 * length + 10, max_length),
             )
         return {name: found[name] for name in ("tokens", "score", "length")}
 
-    def _decode(self, source):
+    def _decode(self, source, max_length):
         """As `search`; where XLA compiles it, on few shapes."""
         if not self.jit_compile:
-            return self.search(source)
+            return self.search(source, max_length)
         rows, length = tf.unstack(tf.shape(source))
         more = [power_of_two(rows) - rows, power_of_two(length, SMALLEST_LENGTH) - length]
         source = tf.pad(source, [[0, more[0]], [0, more[1]]], constant_values=PAD)
-        return {name: found[:rows] for name, found in self.search(source).items()}
+        return {name: found[:rows] for name, found in self.search(source, max_length).items()}
 
-    def _translate(self, text):
+    def _translate(self, text, max_length):
         """Strings (B,) → the best translation and what there is to know of it."""
         source = self.encode(text)
-        found = self.decode(source)
+        found = self._decode(source, max_length)
         tokens, score = found["tokens"], found["score"]
         is_empty = source[:, 0] == END  # nothing is to be said of nothing
         n_best = tf.where(is_empty[:, None], "", self.target_tokenizer.decode(tokens))

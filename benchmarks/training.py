@@ -1,0 +1,166 @@
+"""A training step of the translator, through `fit`, against its peers.
+
+    python benchmarks/training.py [--rounds 5] [--sizes small base] [--tokens 2048 4096]
+
+Forward, backward and Adam on batches of 32-token sentences, dropout 0.1, label smoothing 0.1. The
+peers: layers of keras-hub through the same `fit`, and, where installed (`pip install torch
+transformers`), MarianMT of Hugging Face in a bare loop. A ratio is the median over the rounds of
+(peer's time / our time): above 1 we are faster; turns.py tells how they take turns.
+"""
+
+import argparse
+import statistics
+import time
+
+from turns import ratio, take_turns
+
+from tfx_transformer.memory import keep_memory
+from tfx_transformer.quiet import import_tensorflow
+
+keep_memory()
+import_tensorflow()
+
+import keras  # noqa: E402
+import keras_hub  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from tfx_transformer.losses import TokenCrossentropy  # noqa: E402
+from tfx_transformer.models import create_model  # noqa: E402
+
+try:
+    import torch
+    import transformers
+except ImportError:
+    torch = None
+
+LENGTH = 32
+SIZES = {  # depth, dim, heads, mlp_dim, vocabulary
+    "small": (3, 256, 4, 1024, 8000),
+    "base": (6, 512, 8, 2048, 32_000),
+}
+OURS = ("ours", "ours + XLA")
+
+
+class Clock(keras.callbacks.Callback):
+    """When each batch ended."""
+
+    def on_train_begin(self, logs=None):
+        self.times = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.times.append(time.perf_counter())
+
+
+def fit_case(model, data, jit_compile=False):
+    """Three steps of `fit`; the time of one, from batch end to batch end."""
+    model.compile(
+        keras.optimizers.Adam(1e-4, beta_2=0.98), TokenCrossentropy(0.1), jit_compile=jit_compile
+    )
+    clock = Clock()
+
+    def turn():
+        model.fit(data.repeat(3), verbose=0, shuffle=False, callbacks=[clock])
+        return (clock.times[-1] - clock.times[0]) / 2
+
+    return turn
+
+
+def hub_model(depth, dim, heads, mlp_dim, vocab_size):
+    """Encoder and decoder of keras-hub's layers, embeddings tied."""
+    source = keras.Input((LENGTH,), dtype="int32", name="source")
+    target = keras.Input((LENGTH,), dtype="int32", name="target")
+    table = keras_hub.layers.ReversibleEmbedding(vocab_size, dim, tie_weights=True)
+    position = keras_hub.layers.SinePositionEncoding()
+    x, y = table(source), table(target)
+    x, y = x + position(x), y + position(y)
+    for _ in range(depth):
+        x = keras_hub.layers.TransformerEncoder(mlp_dim, heads, dropout=0.1)(x)
+    for _ in range(depth):
+        y = keras_hub.layers.TransformerDecoder(mlp_dim, heads, dropout=0.1)(y, x)
+    return keras.Model({"source": source, "target": target}, table(y, reverse=True))
+
+
+def marian_case(depth, dim, heads, mlp_dim, vocab_size, source, target, labels):
+    config = transformers.MarianConfig(
+        vocab_size=vocab_size,
+        d_model=dim,
+        encoder_layers=depth,
+        decoder_layers=depth,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=mlp_dim,
+        decoder_ffn_dim=mlp_dim,
+        activation_function="relu",
+        dropout=0.1,
+        scale_embedding=True,
+        max_position_embeddings=64,
+        pad_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
+    model = transformers.MarianMTModel(config).train()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-4, betas=(0.9, 0.98))
+    source, target, labels = (torch.tensor(x, dtype=torch.long) for x in (source, target, labels))
+    mask = torch.ones_like(source)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        logits = model(
+            input_ids=source, attention_mask=mask, decoder_input_ids=target, use_cache=False
+        ).logits
+        loss = torch.nn.functional.cross_entropy(
+            logits.reshape(-1, vocab_size), labels.reshape(-1), label_smoothing=0.1
+        )
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    def turn():
+        step()
+        start = time.perf_counter()
+        step()
+        step()
+        return (time.perf_counter() - start) / 2
+
+    return turn
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--tokens", type=int, nargs="+", default=[2048, 4096])
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    print("| model | target tokens | contender | tokens/s | ours is faster by | ours + XLA |")
+    print("|---|---|---|---|---|---|")
+    for size in options.sizes:
+        depth, dim, heads, mlp_dim, vocab_size = SIZES[size]
+        for tokens in options.tokens:
+            source, target, labels = rng.integers(
+                4, vocab_size, (3, tokens // LENGTH, LENGTH), dtype="int32"
+            )
+            weights = np.full(labels.shape, 1 / tokens, "float32")
+            inputs = {"source": source, "target": target}
+            data = tf.data.Dataset.from_tensors((inputs, labels, weights))
+            cases = {}
+            for name in OURS:
+                model = create_model("transformer", size, vocab_size=vocab_size)
+                cases[name] = fit_case(model, data, name == "ours + XLA")
+            cases["keras-hub"] = fit_case(hub_model(*SIZES[size]), data)
+            if torch is not None:
+                cases["MarianMT"] = marian_case(*SIZES[size], source, target, labels)
+            seconds = take_turns(cases, options.rounds, warm=1)
+            for name, own in seconds.items():
+                ratios = [ratio(own, seconds[us]) for us in OURS]
+                print(
+                    f"| {size} | {tokens:,} | {name} | {tokens / statistics.median(own):,.0f} "
+                    f"| {ratios[0]:.2f} | {ratios[1]:.2f} |",
+                    flush=True,
+                )
+            keras.backend.clear_session()
+
+
+if __name__ == "__main__":
+    main()
