@@ -22,9 +22,8 @@ from tfx_transformer.translator import Translator
 SIDES = ("source", "target")
 
 
-def open_folder(recipe: Recipe, folder: Path) -> None:
-    """Makes the run folder, or checks that it is of the same recipe."""
-    folder.mkdir(parents=True, exist_ok=True)
+def check_folder(recipe: Recipe, folder: Path) -> None:
+    """Refuses a folder that holds a run of another recipe; more steps are no other recipe."""
     path = folder / "recipe.json"
     if path.exists():
         old, new = dataclasses.asdict(load_recipe(path)), dataclasses.asdict(recipe)
@@ -34,7 +33,12 @@ def open_folder(recipe: Recipe, folder: Path) -> None:
                 f"{folder} holds a run of another recipe: {', '.join(changed)} changed; "
                 "choose another folder, or remove this one"
             )
-    save_recipe(recipe, path)
+
+
+def open_folder(recipe: Recipe, folder: Path) -> None:
+    """Makes the run folder, with the recipe and the versions in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_recipe(recipe, folder / "recipe.json")
     versions = {"tfx_transformer": __version__, "python": platform.python_version()}
     versions |= {"tensorflow": tf.__version__, "keras": keras.__version__}
     (folder / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")

@@ -21,7 +21,7 @@ from tfx_transformer.models import create_model
 from tfx_transformer.schedules import SCHEDULES
 from tfx_transformer.strategy import check_strategy, choose_strategy
 from tfx_transformer.train.evaluation import Judge, evaluate, load_split
-from tfx_transformer.train.folder import SIDES, load_tokenizers, open_folder
+from tfx_transformer.train.folder import SIDES, check_folder, load_tokenizers, open_folder
 from tfx_transformer.train.recipe import Data, Recipe
 from tfx_transformer.train.tensorboard import Board
 
@@ -29,13 +29,14 @@ from tfx_transformer.train.tensorboard import Board
 def train(recipe: Recipe, folder) -> dict[str, Any]:
     """Runs a recipe in a folder, or goes on with it, and returns the scores on the test set."""
     folder = Path(folder)
-    open_folder(recipe, folder)
+    check_folder(recipe, folder)
+    pairs = {split: load_split(recipe.data, split) for split in ("train", "validation", "test")}
+    open_folder(recipe, folder)  # only now: bad data leaves nothing behind
     keras.utils.set_random_seed(recipe.seed)
     keras.config.set_dtype_policy(recipe.precision)
     record, board = Record(folder / "metrics.jsonl"), Board(folder / "tensorboard")
 
     # data
-    pairs = {split: load_split(recipe.data, split) for split in ("train", "validation", "test")}
     tokenizers = make_tokenizers(recipe.data, pairs["train"], folder / "tokenizer")
     strategy = choose_strategy(recipe.strategy)
     data = training_data(

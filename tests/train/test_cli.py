@@ -1,3 +1,6 @@
+import io
+import json
+
 import pytest
 
 from tfx_transformer import __version__
@@ -23,3 +26,73 @@ def test_a_wrong_command_fails_and_names_the_right_ones(arguments, capsys):
         main(arguments)
     captured = capsys.readouterr()
     assert exit.value.code == 2 and "demo" in captured.err + captured.out
+
+
+@pytest.fixture
+def standard_input(monkeypatch):
+    """Puts bytes where standard input is."""
+
+    def put(content):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    return put
+
+
+def test_sentences_are_translated_with_scores_and_alignment(run, capsys):
+    main(["translate", str(run[0]), "red cat", "big dog"])
+    assert capsys.readouterr().out.splitlines() == ["rot Katze", "groß Hund"]
+    main(["translate", str(run[0]), "red cat", "--n-best", "2", "--alignment"])
+    lines = capsys.readouterr().out.splitlines()
+    scores, texts = zip(*(line.split("\t") for line in lines[:2]), strict=True)
+    assert float(scores[0]) > float(scores[1]) and texts[0] == "rot Katze"
+    assert "</s>" in lines[2]  # the source, above the shades
+
+
+def test_lines_of_standard_input_are_translated_in_order(run, standard_input, capsys):
+    standard_input(b"red cat\r\n\nbig old dog\n")
+    main(["translate", str(run[0])])
+    assert capsys.readouterr().out.splitlines() == ["rot Katze", "", "groß alt Hund"]
+
+
+def test_what_is_not_utf_8_is_named_by_its_line(run, standard_input):
+    standard_input(b"red cat\n\xff\xfe\n")
+    with pytest.raises(SystemExit, match="line 2 of standard input is not UTF-8"):
+        main(["translate", str(run[0])])
+
+
+def test_an_export_is_made_inspected_and_used(run, tmp_path, capsys):
+    folder = str(tmp_path / "served")
+    main(["export", str(run[0]), "--to", folder, "--kind", "greedy"])
+    assert "serving_default" in capsys.readouterr().out
+    main(["inspect", folder])
+    assert "Sentencepiece" in capsys.readouterr().out
+    main(["translate", folder, "blue cat"])
+    assert capsys.readouterr().out == "blau Katze\n"
+
+
+def test_a_run_is_scored_and_drawn(run, tmp_path, capsys):
+    main(["evaluate", str(run[0]), "--width", "1", "--n-best", "1"])
+    assert json.loads(capsys.readouterr().out)["bleu"] > 60
+    main(["plot", str(run[0]), "red cat", "--to", str(tmp_path), "--word", "cat"])
+    assert str(tmp_path / "word.png") in capsys.readouterr().out.splitlines()
+
+
+def test_a_recipe_is_trained_with_options(recipe_of, corpus, tmp_path, capsys):
+    data = [
+        part
+        for split, name in (("train", "train"), ("validation", "val"), ("test", "test"))
+        for part in (f"--data.{split}", str(corpus / f"{name}.en"), str(corpus / f"{name}.de"))
+    ]
+    options = ["--steps", "2", "--eval-steps", "2", "--data.vocab-size", "300", "--average", "1"]
+    options += ["--optimizer.schedule", "inverse_sqrt", "--optimizer.warmup-steps", "1"]
+    folder = str(tmp_path / "run")
+    main(["train", "translate_multi30k", "--folder", folder, "--model.dim", "8", *data, *options])
+    assert f"next: tfx-transformer export {folder}" in capsys.readouterr().out
+
+
+def test_a_wrong_value_is_told_in_one_line(tmp_path):
+    with pytest.raises(SystemExit, match=r"^tfx-transformer: .* holds no finished run"):
+        main(["translate", str(tmp_path), "red cat"])
+    with pytest.raises(SystemExit, match=r"^tfx-transformer train: data.train must name a source"):
+        main(["train", "translate_multi30k", "--folder", str(tmp_path / "run")])
+    assert not (tmp_path / "run").exists()
