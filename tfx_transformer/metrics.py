@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import sacrebleu
 import sacremoses
@@ -11,9 +12,7 @@ MOSES = sacremoses.MosesTokenizer(lang="any")
 NORMALISE = sacremoses.MosesPunctNormalizer(lang="any")
 
 
-def translation_scores(
-    hypotheses: Sequence[str], references: Sequence[str]
-) -> dict[str, float | str]:
+def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     """Corpus scores of one translation and one reference for each sentence.
 
     "bleu" is sacreBLEU's default (13a, cased) and can be compared by its "signature";

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal
 
 import tyro
@@ -184,7 +184,7 @@ def train() -> None:
     """Train a recipe; `tfx-transformer train --help` lists them."""
 
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "evaluate": evaluate,
     "export": export,
@@ -199,11 +199,8 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> None:
     """Entry point."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    commands, prog, about = (
-        COMMANDS,
-        "tfx-transformer",
-        "Attention models on Keras 3 and TensorFlow.",
-    )
+    commands, prog = COMMANDS, "tfx-transformer"
+    about = "Attention models on Keras 3 and TensorFlow."
     if arguments[:1] == ["train"]:  # a second level: one command for each recipe
         commands = {name: train_command(name) for name in RECIPES}
         prog, about, arguments = f"{prog} train", "Train a recipe.", arguments[1:]

@@ -64,7 +64,8 @@ class Judge:
     def __init__(self, model, tokenizers, pairs: Pairs, recipe: Recipe):
         count = min(recipe.eval_sentences, len(pairs))
         self.source, self.target = pairs.source[:count], pairs.target[:count]
-        self.greedy = Translator(model, *tokenizers, "greedy", recipe.data.max_length)
+        source, target = tokenizers
+        self.greedy = Translator(model, source, target, "greedy", recipe.data.max_length)
         self.perplexity = perplexity_meter(model, recipe.data, tokenizers)
         self.pairs = pairs
 
