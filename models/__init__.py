@@ -4,9 +4,10 @@ if __name__ != "tfx_transformer.models":
     raise ImportError(f"import this folder as tfx_transformer.models, not as {__name__}")
 
 from tfx_transformer.models.transformer import Transformer
+from tfx_transformer.models.vit import ViT
 from tfx_transformer.registry import Registry
 
-MODELS = Registry("model", {"transformer": Transformer})
+MODELS = Registry("model", {"transformer": Transformer, "vit": ViT})
 
 
 def create_model(name: str, variant: str, **overrides):

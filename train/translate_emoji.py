@@ -11,6 +11,8 @@ RECIPE = Recipe(
     data=Data(train=("embedded:emoji/en-ko",), vocab_size=2000, max_length=32, token_budget=1024),
     model=Model("transformer", "tiny", dim=128, depth=2, num_heads=4, mlp_dim=256, dropout=0.2),
     optimizer=Optimizer(learning_rate=2e-3, schedule="inverse_sqrt", warmup_steps=200),
-    steps=1000,
-    eval_steps=250,
+    steps=1600,
+    eval_steps=200,
+    eval_sentences=300,
+    average=4,
 )

@@ -1,0 +1,134 @@
+"""The Vision Transformer: the papers' counts, and what must be true of any weights."""
+
+import keras
+import numpy as np
+import pytest
+
+from tfx_transformer.models import create_model
+
+COUNTS = {
+    "ti16": 5_717_416,
+    "s16": 22_050_664,
+    "s32": 22_878_952,
+    "b16": 86_567_656,
+    "b32": 88_224_232,
+    "deit_ti16_distilled": 5_910_800,
+    "deit_s16_distilled": 22_436_432,
+    "deit_b16_distilled": 87_338_192,
+}
+LARGE = {"l16": 304_326_632, "h14": 632_045_800}
+COMPACT = {"cct_2_3x2": 283_723, "cct_7_3x1": 3_760_139}
+KINDS = {
+    "patches": {},
+    "dense": {"projection": "dense"},
+    "distilled": {"num_tokens": 2},
+    "mean": {"num_tokens": 0},
+    "fixed positions": {"position": "sincos_2d"},
+    "compact": {"patch_size": None, "conv_depth": 2, "num_tokens": 0, "pool": "sequence"},
+}
+
+
+def numpy(x):
+    return keras.ops.convert_to_numpy(x)
+
+
+def built(variant, num_classes, size):
+    model = create_model("vit", variant, num_classes=num_classes)
+    model.build((None, size, size, 3))
+    return model
+
+
+@pytest.mark.parametrize("variant", COUNTS)
+def test_the_parameters_are_the_papers(variant):
+    assert built(variant, 1000, 224).count_params() == COUNTS[variant]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", LARGE)
+def test_the_parameters_of_the_large_ones_are_the_paper_s(variant):
+    assert built(variant, 1000, 224).count_params() == LARGE[variant]
+
+
+@pytest.mark.parametrize("variant", COMPACT)
+def test_the_parameters_of_the_compact_ones_are_the_paper_s(variant):
+    assert built(variant, 10, 32).count_params() == COMPACT[variant]
+
+
+@pytest.fixture
+def images(draw):
+    return draw(3, 16, 16, 3)
+
+
+@pytest.fixture(params=KINDS)
+def model(request, randomise, images):
+    return randomise(create_model("vit", "tiny", num_classes=5, **KINDS[request.param]), images)
+
+
+def test_an_image_becomes_a_logit_for_each_class(model, images):
+    assert numpy(model(images)).shape == (3, 5)
+    maps = model.attention_maps(images)
+    tokens = 16 + model.num_tokens
+    assert {name: numpy(x).shape for name, x in maps.items()} == {
+        f"block_{i}/self": (3, 4, tokens, tokens) for i in range(2)
+    }
+
+
+def test_images_do_not_see_each_other(model, images):
+    alone = np.concatenate([numpy(model(images[i : i + 1])) for i in range(3)])
+    np.testing.assert_allclose(alone, numpy(model(images)), atol=1e-4)
+
+
+def test_where_a_patch_stands_matters(model, images):
+    turned = images[:, ::-1]
+    assert np.abs(numpy(model(turned)) - numpy(model(images))).max() > 1e-3
+
+
+def test_it_comes_back_from_a_file(model, images, tmp_path):
+    model.save(tmp_path / "vit.keras")
+    again = keras.saving.load_model(tmp_path / "vit.keras")
+    np.testing.assert_allclose(numpy(again(images)), numpy(model(images)), atol=1e-6)
+
+
+def test_images_of_another_size_are_read_too(randomise, images, draw):
+    model = randomise(create_model("vit", "tiny", num_classes=5), images)
+    assert numpy(model(draw(2, 24, 32, 3))).shape == (2, 5)
+
+
+def test_only_the_positions_tell_patches_apart(randomise, images):
+    model = randomise(create_model("vit", "tiny", num_classes=5), images)
+    table = np.asarray(model.place.table).copy()
+    model.place.table.assign(np.tile(table.mean(axis=0), (16, 1)))
+    shuffled = images.reshape(3, 4, 4, 4, 4, 3)[:, ::-1].reshape(images.shape)
+    np.testing.assert_allclose(numpy(model(shuffled)), numpy(model(images)), atol=1e-4)
+
+
+def test_it_is_its_definition_in_loops(randomise, draw):
+    """Patches cut one by one, their places, the token first; the block has its own test."""
+    options = dict(depth=1, num_heads=1, projection="dense")
+    images = draw(2, 16, 16, 3)
+    model = randomise(create_model("vit", "tiny", num_classes=5, **options), images)
+    w = {v.path.split("/", 1)[1]: np.asarray(v.value) for v in model.weights}
+
+    for image, logits in zip(images, numpy(model(images)), strict=True):
+        patches = [
+            image[r : r + 4, c : c + 4].reshape(-1)
+            for r in range(0, 16, 4)
+            for c in range(0, 16, 4)
+        ]
+        x = np.array(patches) @ w["patches/kernel"].reshape(48, 16) + w["patches/bias"]
+        x = np.concatenate([w["tokens/tokens"] + w["token_place"], x + w["place/table"]])
+        block = model.blocks[0]
+        y = keras.ops.convert_to_numpy(block(x[None].astype("float32"))[0])[0]
+        y = np.asarray(model.last_norm(y[None].astype("float32")))[0]
+        head = model.heads[0]
+        expected = y[0] @ np.asarray(head.kernel) + np.asarray(head.bias)
+        np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+def test_wrong_options_are_named():
+    with pytest.raises(ValueError, match="patch_size must divide the image's height"):
+        create_model("vit", "tiny", num_classes=5, patch_size=5)
+    with pytest.raises(ValueError, match="unknown pool 'max'; known: mean, sequence"):
+        create_model("vit", "tiny", num_classes=5, pool="max")
+    with pytest.raises(ValueError, match="unknown num_tokens 3; known: 0, 1, 2"):
+        create_model("vit", "tiny", num_classes=5, num_tokens=3)
