@@ -93,8 +93,9 @@ class ViT(Configured, keras.Model):
         num_tokens: class tokens: 1; 2 with a head each whose mean is the answer (distilled); or 0.
         pool: without a token, "mean" of all patches, or "sequence", their learned weighted mean.
         position: "learned" (resizes with the image), "sincos_2d", or another name in POSITION.
-        attention, activation, norm, dropout, drop_path, initializer: as in `TransformerBlock`;
-            dropout also falls on the embedded patches, drop_path grows with the depth.
+        attention, activation, norm, dropout, drop_path, layer_scale, initializer: as in
+            `TransformerBlock`; dropout also falls on the embedded patches, drop_path grows with
+            the depth.
     """
 
     variants = VARIANTS
@@ -119,6 +120,7 @@ class ViT(Configured, keras.Model):
         norm="layer",
         dropout=0.0,
         drop_path=0.0,
+        layer_scale=None,
         initializer="glorot_uniform",
         **kwargs,
     ):
@@ -133,7 +135,8 @@ class ViT(Configured, keras.Model):
         self.patch_size, self.conv_depth, self.projection = patch_size, conv_depth, projection
         self.num_tokens, self.pool, self.position = num_tokens, pool, position
         self.attention, self.activation, self.norm = attention, activation, norm
-        self.dropout, self.drop_path, self.initializer = dropout, drop_path, initializer
+        self.dropout, self.drop_path, self.layer_scale = dropout, drop_path, layer_scale
+        self.initializer = initializer
 
         shared = {"dtype": self.dtype_policy}
         if patch_size is None:
@@ -159,6 +162,7 @@ class ViT(Configured, keras.Model):
                 norm=norm,
                 dropout=dropout,
                 drop_path=drop_path * i / max(depth - 1, 1),
+                layer_scale=layer_scale,
                 initializer=initializer,
                 name=f"block_{i}",
                 **shared,

@@ -101,6 +101,7 @@ SAMPLES = {
             "norm_first": False,
             "dropout": 0.1,
             "drop_path": 0.2,
+            "layer_scale": 0.3,
             "initializer": "he_normal",
         },
     ),

@@ -46,6 +46,28 @@ def test_an_encoder_block_is_attention_and_a_network(norm_first, norm, draw, ran
     close(weights["self"], convert_to_numpy(block.self_attention(seen, attention_mask=mask)[1]))
 
 
+def test_factors_scale_what_each_part_adds(draw, randomise):
+    x, context = draw(B, T, D), draw(B, S, D)
+    block = TransformerBlock(D, H, F, cross_attention="multi_head", layer_scale=0.25)
+    block(x, context)
+    scales = [block.self_scale, block.cross_scale, block.mlp_scale]
+    for scale in scales:
+        np.testing.assert_array_equal(convert_to_numpy(scale), np.full(D, 0.25, "float32"))
+    randomise(block)
+    a, b, c = (convert_to_numpy(scale) for scale in scales)
+    norms = [number(norm) for norm in (block.self_norm, block.cross_norm, block.mlp_norm)]
+
+    y = x + a * number(block.self_attention)(norms[0](x))
+    y = y + b * number(block.context_attention)(norms[1](y), context)
+    y = y + c * number(block.mlp)(norms[2](y))
+    close(block(x, context)[0], y)
+
+
+def test_a_factor_begins_above_zero():
+    with pytest.raises(ValueError, match="layer_scale must be above zero; got layer_scale=0"):
+        TransformerBlock(D, H, F, layer_scale=0)
+
+
 @PLACES
 def test_a_decoder_block_reads_a_context_in_between(norm_first, draw, randomise):
     x, context = draw(B, T, D), draw(B, S, 8)

@@ -22,7 +22,7 @@ KINDS = {
     "patches": {},
     "dense": {"projection": "dense"},
     "distilled": {"num_tokens": 2},
-    "mean": {"num_tokens": 0},
+    "mean": {"num_tokens": 0, "layer_scale": 0.1},
     "fixed positions": {"position": "sincos_2d"},
     "compact": {"patch_size": None, "conv_depth": 2, "num_tokens": 0, "pool": "sequence"},
 }

@@ -1,8 +1,9 @@
 """The Transformer block, section 3.1 of arXiv:1706.03762."""
 
 import keras
+from keras import ops
 
-from tfx_transformer.checks import check_positive, check_rate
+from tfx_transformer.checks import check_above_zero, check_positive, check_rate
 from tfx_transformer.config import Configured
 from tfx_transformer.layers.attention import ATTENTION
 from tfx_transformer.layers.drop_path import DropPath
@@ -25,6 +26,8 @@ class TransformerBlock(Configured, keras.layers.Layer):
             residual (the 2017 paper).
         dropout: rate on what a sub-layer adds, in training.
         drop_path: rate at which a sub-layer is skipped for a whole example, in training.
+        layer_scale: with what a learned factor of each feature that a sub-layer adds begins
+            (arXiv:2103.17239); None has no factors.
         initializer: of all kernels.
 
     Call arguments:
@@ -54,6 +57,7 @@ class TransformerBlock(Configured, keras.layers.Layer):
         norm_first=True,
         dropout=0.0,
         drop_path=0.0,
+        layer_scale=None,
         initializer="glorot_uniform",
         **kwargs,
     ):
@@ -63,7 +67,11 @@ class TransformerBlock(Configured, keras.layers.Layer):
         self.dim, self.num_heads, self.mlp_dim = dim, num_heads, mlp_dim
         self.attention, self.cross_attention = attention, cross_attention
         self.activation, self.norm, self.norm_first = activation, norm, norm_first
+        if layer_scale is not None:
+            check_above_zero(layer_scale=layer_scale)
         self.dropout, self.drop_path, self.initializer = dropout, drop_path, initializer
+        self.layer_scale = layer_scale
+        self.self_scale = self.cross_scale = self.mlp_scale = None
 
         def make(registry, spec, name, **shared):
             return registry.make(spec, dtype=self.dtype_policy, name=name, **shared)
@@ -91,6 +99,14 @@ class TransformerBlock(Configured, keras.layers.Layer):
             self.cross_norm.build(x_shape)
             self.context_attention.build(x_shape, context_shape)
         self.mlp.build(x_shape)
+        if self.layer_scale is not None:
+            self.self_scale, self.mlp_scale = self.add_scale("self"), self.add_scale("mlp")
+            if self.cross_attention is not None:
+                self.cross_scale = self.add_scale("cross")
+
+    def add_scale(self, name):
+        begin = keras.initializers.Constant(self.layer_scale)
+        return self.add_weight(shape=(self.dim,), initializer=begin, name=f"{name}_scale")
 
     def call(
         self,
@@ -115,14 +131,15 @@ class TransformerBlock(Configured, keras.layers.Layer):
                 return x
             return layer(x, token_mask=token_mask, training=training)
 
-        def drop(x):
+        def drop(x, scale):
+            x = x if scale is None else x * ops.cast(scale, x.dtype)
             return self.skip(self.drop(x, training=training), training=training)
 
         y = norm(self.self_norm, x, first=True)
         y, self_weights, cache = self.self_attention(
             y, attention_mask=attention_mask, cache=cache, index=index, training=training
         )
-        x = norm(self.self_norm, x + drop(y), first=False)
+        x = norm(self.self_norm, x + drop(y, self.self_scale), first=False)
         weights = {"self": self_weights}
 
         if self.cross_attention is not None:
@@ -130,11 +147,11 @@ class TransformerBlock(Configured, keras.layers.Layer):
             y, weights["cross"], _ = self.context_attention(
                 y, context, attention_mask=cross_mask, index=index, training=training
             )
-            x = norm(self.cross_norm, x + drop(y), first=False)
+            x = norm(self.cross_norm, x + drop(y, self.cross_scale), first=False)
 
         y = norm(self.mlp_norm, x, first=True)
         y = self.mlp(y, training=training)
-        x = norm(self.mlp_norm, x + drop(y), first=False)
+        x = norm(self.mlp_norm, x + drop(y, self.mlp_scale), first=False)
         return x, weights, cache
 
     def prepare(self, context):
