@@ -7,6 +7,8 @@ in place of patches and a learned weighted mean in place of the token, the compa
 (arXiv:2104.05704).
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -21,7 +23,7 @@ from tfx_transformer.layers import (
 )
 from tfx_transformer.layers.dense import apply_dense, build_dense
 
-VARIANTS = {  # table 1 of arXiv:2010.11929 and of arXiv:2012.12877, and the authors' code
+VARIANTS: dict[str, dict[str, Any]] = {  # table 1 of arXiv:2010.11929, of 2012.12877
     "tiny": dict(image_size=16, patch_size=4, dim=16, depth=2, num_heads=4, mlp_dim=24),
     "ti16": dict(image_size=224, patch_size=16, dim=192, depth=12, num_heads=3, mlp_dim=768),
     "s16": dict(image_size=224, patch_size=16, dim=384, depth=12, num_heads=6, mlp_dim=1536),
@@ -34,7 +36,7 @@ VARIANTS = {  # table 1 of arXiv:2010.11929 and of arXiv:2012.12877, and the aut
 VARIANTS |= {
     f"deit_{size}_distilled": VARIANTS[size] | dict(num_tokens=2) for size in ("ti16", "s16", "b16")
 }
-COMPACT = dict(
+COMPACT: dict[str, Any] = dict(
     image_size=32,
     num_tokens=0,
     pool="sequence",
