@@ -94,5 +94,6 @@ def _variables(model):
     for i, variable in enumerate(model.variables):
         kind = "weight" if any(variable is weight for weight in model.weights) else "state"
         yield f"{kind}/{i}/{variable.name}", variable
-    for i, variable in enumerate(model.optimizer.variables if model.optimizer else ()):
+    optimizer = getattr(model, "optimizer", None)  # a model that was loaded uncompiled has none
+    for i, variable in enumerate(optimizer.variables if optimizer else ()):
         yield f"optimizer/{i}", variable

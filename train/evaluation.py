@@ -70,7 +70,8 @@ class Judge:
         self.pairs = pairs
 
     def bleu(self) -> float:
-        return translation_scores(self.greedy(self.source), self.target)["bleu"]
+        """Of the whole validation set: some hundred sentences are too few to choose by."""
+        return translation_scores(self.greedy(self.pairs.source), self.pairs.target)["bleu"]
 
     def __call__(self, step: int, samples: Path) -> dict[str, float]:
         """BLEU, chrF and perplexity; writes all samples to a file and shows three of them."""

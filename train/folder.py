@@ -14,20 +14,25 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+import tfx_transformer.models  # noqa: F401  # so that Keras knows their classes
 from tfx_transformer import __version__
 from tfx_transformer.data import Tokenizer
 from tfx_transformer.train.recipe import Recipe, Search, load_recipe, save_recipe
 from tfx_transformer.translator import Translator
 
 SIDES = ("source", "target")
+FREE = ("steps", "decoding")  # fields of a recipe that may change from one call to the next
 
 
 def check_folder(recipe: Recipe, folder: Path) -> None:
-    """Refuses a folder that holds a run of another recipe; more steps are no other recipe."""
+    """Refuses a folder that holds a run of another recipe.
+
+    More steps, or another search, are no other recipe: the weights so far are the same.
+    """
     path = folder / "recipe.json"
     if path.exists():
         old, new = dataclasses.asdict(load_recipe(path)), dataclasses.asdict(recipe)
-        changed = [name for name in new if old[name] != new[name] and name != "steps"]
+        changed = [name for name in new if old[name] != new[name] and name not in FREE]
         if changed:
             raise ValueError(
                 f"{folder} holds a run of another recipe: {', '.join(changed)} changed; "

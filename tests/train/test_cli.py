@@ -1,5 +1,7 @@
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -46,6 +48,19 @@ def test_sentences_are_translated_with_scores_and_alignment(run, capsys):
     scores, texts = zip(*(line.split("\t") for line in lines[:2]), strict=True)
     assert float(scores[0]) > float(scores[1]) and texts[0] == "rot Katze"
     assert "</s>" in lines[2]  # the source, above the shades
+
+
+def test_a_run_is_used_in_a_process_of_its_own(run):
+    command = [
+        sys.executable,
+        "-m",
+        "tfx_transformer.train.cli",
+        "translate",
+        str(run[0]),
+        "red cat",
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert (result.stdout, result.stderr) == ("rot Katze\n", "")
 
 
 def test_lines_of_standard_input_are_translated_in_order(run, standard_input, capsys):
