@@ -1,7 +1,7 @@
 """Memory that is kept: what a step frees, the next one takes again.
 
-glibc gives large blocks back to the system and fetches them anew, page by page, at every step; for
-a translator on two cores that is a fifth of the time. Kept, they cost nothing but memory.
+glibc gives large blocks back to the system and fetches them anew, page by page, at every step.
+Kept, they cost nothing but memory.
 """
 
 import ctypes

@@ -55,7 +55,7 @@ def run(folder: str = "runs/demo", seed: int = 0, recipe=None) -> dict[str, floa
 
     print(f"\n{'never seen before':<42}{'by the SavedModel, in a process without this package'}")
     for phrase, answer in zip(phrases, answers, strict=True):
-        print(f"{phrase:<42}{answer}")
+        print(f"{phrase:<41} {answer}")
     print(f"\non {len(test)} phrases never seen{'BLEU':>12}{'chrF':>8}")
     for name, found in (("the Transformer", scores), ("nearest neighbour", nearest)):
         print(f"  {name:<24}{found['bleu']:>12.1f}{found['chrf']:>8.1f}")

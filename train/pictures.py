@@ -42,8 +42,8 @@ def draw(folder, sentence: str, to=None, layer=-1, word=None, format="png") -> l
     to, layer = Path(to or run.folder / "pictures"), layer % depth
 
     translator = run.translator()
-    found = next(translate_lines(translator.translate, [sentence]))
     said = translator.translate(tf.constant([sentence]))
+    found = next(translate_lines(lambda _: said, [sentence]))
     source, tokens = translator.encode(tf.constant([sentence])), said["tokens"]
     read = tf.concat([[[START]], tokens[:, : len(found.pieces) - 1]], axis=1)
     maps = model.attention_maps({"source": source, "target": read})

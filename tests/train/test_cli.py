@@ -92,7 +92,7 @@ def test_a_run_is_scored_and_drawn(run, tmp_path, capsys):
     assert str(tmp_path / "word.png") in capsys.readouterr().out.splitlines()
 
 
-def test_a_recipe_is_trained_with_options(recipe_of, corpus, tmp_path, capsys):
+def test_a_recipe_is_trained_with_options(corpus, tmp_path, capsys):
     data = [
         part
         for split, name in (("train", "train"), ("validation", "val"), ("test", "test"))
