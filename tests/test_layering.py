@@ -11,6 +11,7 @@ LEVEL = {"layers": 1, "models": 3, "train": 4}  # the rest of tfx_transformer/ i
 TENSORFLOW = {
     "data",
     "export",
+    "optimizer",
     "quiet",
     "serve",
     "strategy",

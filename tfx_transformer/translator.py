@@ -42,10 +42,10 @@ class Translator(tf.Module):
         ids = tf.TensorSpec([None, None], tf.int32, name="source")
         text = tf.TensorSpec([None], tf.string, name="text")
         length = tf.TensorSpec([], tf.int32, name="max_length")
-        self.search = tf.function(self._search, [ids, length], jit_compile=jit_compile)
-        self.limited = tf.function(self._translate, [text, length])
-        self.decode = tf.function(lambda source: self._decode(source, max_length), [ids])
-        self.translate = tf.function(lambda text: self.limited(text, max_length), [text])
+        self.search = graph(self._search, ids, length, jit_compile=jit_compile)
+        self.limited = graph(self._translate, text, length)
+        self.decode = graph(lambda source: self._decode(source, max_length), ids)
+        self.translate = graph(lambda text: self.limited(text, max_length), text)
 
     def __call__(self, texts, batch_size=64) -> list[str]:
         """Translates a list of any length, in batches of like length, and keeps its order."""
@@ -112,6 +112,11 @@ class Translator(tf.Module):
         cross = [weights for name, weights in maps.items() if name.endswith("/cross")]
         weights = tf.reduce_mean(tf.concat(cross, axis=1), axis=1)
         return tf.where((tokens != PAD)[:, :, None], weights, 0.0)
+
+
+def graph(function, *signature, **options):
+    """The function, traced at its first call; without AutoGraph, which takes longer than tracing."""
+    return tf.function(function, signature, autograph=False, **options)
 
 
 def power_of_two(size, least=1):

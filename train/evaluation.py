@@ -102,7 +102,7 @@ def perplexity_meter(model, data: Data, tokenizers):
     ids = tf.TensorSpec([None, None], tf.int32)
     weights = tf.TensorSpec([None, None], tf.float32)
 
-    @tf.function(input_signature=[{"source": ids, "target": ids}, ids, weights])
+    @tf.function(input_signature=[{"source": ids, "target": ids}, ids, weights], autograph=False)
     def nats(inputs, targets, weights):
         losses = loss(targets, model(inputs, training=False))
         return tf.reduce_sum(losses * weights), tf.reduce_sum(weights)

@@ -61,7 +61,6 @@ class Model:
 class Optimizer:
     """Adam, and how fast it goes."""
 
-    name: Literal["adam", "adamw"] = "adam"
     learning_rate: float = 1e-3
     """The peak."""
     schedule: Literal["constant", "cosine", "inverse_sqrt"] = "inverse_sqrt"
@@ -69,6 +68,7 @@ class Optimizer:
     beta_2: float = 0.98
     epsilon: float = 1e-9
     weight_decay: float = 0.0
+    """Above zero this is AdamW."""
     clip_norm: float | None = None
     """Largest norm of all gradients together."""
     accumulate: int = 1

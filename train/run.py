@@ -18,6 +18,7 @@ from tfx_transformer.checkpoint import Checkpoints, put, values, write
 from tfx_transformer.data import Pairs, Tokenizer, train_tokenizer, training_data
 from tfx_transformer.losses import TokenCrossentropy, share_of_batch
 from tfx_transformer.models import create_model
+from tfx_transformer.optimizer import FusedAdam
 from tfx_transformer.schedules import SCHEDULES
 from tfx_transformer.strategy import check_strategy, choose_strategy
 from tfx_transformer.train.evaluation import Judge, evaluate, load_split
@@ -121,7 +122,7 @@ def make_model(recipe: Recipe, tokenizers):
 
 
 def make_optimizer(recipe: Recipe):
-    """Adam or AdamW with the recipe's schedule."""
+    """Adam with the recipe's schedule."""
     own = recipe.optimizer
     schedule = SCHEDULES.make(
         own.schedule,
@@ -129,8 +130,7 @@ def make_optimizer(recipe: Recipe):
         warmup_steps=own.warmup_steps,
         total_steps=recipe.steps,
     )
-    kind = {"adam": keras.optimizers.Adam, "adamw": keras.optimizers.AdamW}[own.name]
-    return kind(
+    return FusedAdam(
         schedule,
         beta_2=own.beta_2,
         epsilon=own.epsilon,

@@ -33,7 +33,7 @@ def recipe_of(corpus):
         }
         return Recipe(
             data=Data(**files, vocab_size=300, max_length=16, token_budget=512),
-            model=Model("transformer", "tiny", dim=32, mlp_dim=64, dropout=0.1),
+            model=Model("transformer", "tiny", dim=32, depth=1, mlp_dim=64, dropout=0.1),
             optimizer=Optimizer(learning_rate=5e-3, warmup_steps=20, ema=0.9),
             decoding=Decoding(width=3, n_best=2),
             **{"steps": 300, "eval_steps": 100, "average": 2} | options,

@@ -26,5 +26,5 @@ def test_a_word_is_found_where_it_begins():
 def test_what_cannot_be_drawn_is_named(run):
     with pytest.raises(ValueError, match="sentence must hold a word"):
         draw(run[0], "  ")
-    with pytest.raises(ValueError, match="layer must be one of the 2 blocks; got layer=2"):
+    with pytest.raises(ValueError, match="layer must be one of the 1 blocks; got layer=2"):
         draw(run[0], "red dog", layer=2)
