@@ -115,7 +115,7 @@ class Translator(tf.Module):
 
 
 def graph(function, *signature, **options):
-    """The function, traced at its first call; without AutoGraph, which takes longer than tracing."""
+    """The function, traced at its first call; AutoGraph would take longer than the tracing."""
     return tf.function(function, signature, autograph=False, **options)
 
 

@@ -25,8 +25,8 @@ RECIPE = Recipe(
     ),
     optimizer=Optimizer(learning_rate=2e-3, schedule="cosine", warmup_steps=600, clip_norm=1.0),
     decoding=Decoding("beam", width=5, length_penalty=1.0),
-    steps=6000,
-    eval_steps=400,
+    steps=8000,
+    eval_steps=500,
     eval_sentences=300,
     average=5,
 )
