@@ -1,5 +1,7 @@
 """From raw data to Keras's triples `(inputs, targets, weights)`."""
 
+from tfx_transformer.data.image_batches import ImageData, training_images
+from tfx_transformer.data.images import Images, load_images
 from tfx_transformer.data.sources import Pairs, load_pairs
 from tfx_transformer.data.text import (
     TextData,
@@ -17,6 +19,8 @@ __all__ = [
     "PAD",
     "START",
     "UNK",
+    "ImageData",
+    "Images",
     "Pairs",
     "TextData",
     "TextReport",
@@ -24,8 +28,10 @@ __all__ = [
     "append_end",
     "encode_source",
     "evaluation_data",
+    "load_images",
     "load_pairs",
     "shift",
     "train_tokenizer",
     "training_data",
+    "training_images",
 ]

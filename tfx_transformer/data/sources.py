@@ -24,6 +24,7 @@ import tensorflow_datasets as tfds
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.data.emoji_names import emoji_pairs
+from tfx_transformer.data.prepared import check_prepared, find_builder
 
 KNOWN = (
     '"SOURCE,TARGET" or [SOURCE, TARGET] (two files), "PAIRS.tsv" (also .gz), '
@@ -178,20 +179,10 @@ def _read_embedded(rest: str, split: str):
 
 
 def _read_tfds(rest: str, split: str, data_dir) -> Iterator[tuple[str, str]]:
-    """Reads what is prepared and downloads nothing: without a network TFDS retries for minutes."""
     name, _, languages = rest.partition("@")
-    try:
-        builder = tfds.builder(name, data_dir=data_dir)
-    except tfds.core.DatasetNotFoundError as error:
-        raise ValueError(f"unknown TFDS set {name!r}: see tfds.list_builders()") from error
+    builder = find_builder(name, data_dir)
     source, target = _direction(name, builder.info, languages)
-    if not builder.data_path.exists():
-        where = f", data_dir={str(data_dir)!r}" if data_dir else ""
-        raise FileNotFoundError(
-            f"tfds:{name} is not prepared in {builder.data_path}. Prepare it once, with a network:"
-            f'\n  python -c "import tensorflow_datasets as tfds; '
-            f'tfds.builder({name!r}{where}).download_and_prepare()"'
-        )
+    check_prepared(builder, name, data_dir)
     dataset = builder.as_dataset(split=split, shuffle_files=False).batch(1024)
     return (
         (one.decode(), other.decode())

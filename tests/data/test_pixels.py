@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfx_transformer.data.pixels import NORMALISATION, centre_crop, decode, normalise
+
+
+def image(height, width):
+    return np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype("float32")
+
+
+def test_an_image_of_the_right_size_stays_as_it_is():
+    np.testing.assert_array_equal(centre_crop(image(9, 9), 9), image(9, 9))
+
+
+@pytest.mark.parametrize("height, width", [(9, 15), (14, 9)])
+def test_the_middle_of_the_longer_side_is_seen(height, width):
+    top, left = (height - 9) // 2, (width - 9) // 2
+    expected = image(height, width)[top : top + 9, left : left + 9]
+    np.testing.assert_array_equal(centre_crop(image(height, width), 9), expected)
+
+
+def test_the_ratio_is_the_part_of_the_shorter_side_that_is_seen():
+    framed = np.zeros((20, 30, 3), "float32")
+    framed[4:16, 9:21] = 200  # the middle 12 of 20 pixels
+    assert centre_crop(framed, 12, 0.6).numpy().min() == 200
+    assert centre_crop(framed, 12, 0.9).numpy().min() < 100
+
+
+@pytest.mark.parametrize("height, width", [(1, 1), (3, 50), (200, 7)])
+def test_any_size_is_brought_to_the_same(height, width):
+    cropped = centre_crop(image(height, width), 8, 0.875).numpy()
+    assert cropped.shape == (8, 8, 3) and 0 <= cropped.min() <= cropped.max() <= 255
+
+
+@pytest.mark.parametrize("name", NORMALISATION)
+def test_mean_and_deviation_are_taken_out(name):
+    mean, deviation = NORMALISATION[name]
+    found = normalise(tf.constant(image(2, 3)), name).numpy()
+    for y, x, c in np.ndindex(2, 3, 3):
+        expected = (image(2, 3)[y, x, c] / 255 - mean[c]) / deviation[c]
+        assert found[y, x, c] == pytest.approx(expected, abs=1e-5)
+
+
+def test_bytes_become_pixels():
+    pixels = image(5, 7)
+    decoded = decode(tf.io.encode_png(pixels.astype("uint8")))
+    np.testing.assert_array_equal(decoded, pixels)

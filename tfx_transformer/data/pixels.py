@@ -1,0 +1,39 @@
+"""From the bytes of a picture to what a model sees: the same in training and in service."""
+
+import numpy as np
+import tensorflow as tf
+
+NORMALISATION = {  # mean and deviation of the three channels, of pixels from 0 to 1
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+
+
+def decode(encoded) -> tf.Tensor:
+    """Bytes of a JPEG, PNG, GIF or BMP file → (h, w, 3), float32, from 0 to 255."""
+    image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
+    image.set_shape([None, None, 3])
+    return tf.cast(image, tf.float32)
+
+
+def centre_crop(image, size: int, crop_ratio: float = 1.0) -> tf.Tensor:
+    """(h, w, 3) → the middle (size, size, 3), as high as `crop_ratio` of the shorter side."""
+    shape = tf.shape(image)[:2]
+    height, width = tf.unstack(tf.cast(shape, tf.float32))
+    scale = size / crop_ratio / tf.minimum(height, width)
+    resized = tf.cast(tf.round(tf.stack([height, width]) * scale), tf.int32)
+    resized = tf.maximum(resized, size)
+    image = tf.cond(
+        tf.reduce_all(shape == resized),
+        lambda: image,
+        lambda: tf.image.resize(image, resized, "bicubic", antialias=True),
+    )
+    top, left = tf.unstack((resized - size) // 2)
+    image = tf.slice(image, [top, left, 0], [size, size, 3])
+    return tf.clip_by_value(image, 0.0, 255.0)
+
+
+def normalise(images, normalisation: str = "half") -> tf.Tensor:
+    """Pixels from 0 to 255 → with a mean of about 0 and a deviation of about 1."""
+    mean, deviation = (255 * np.array(x, "float32") for x in NORMALISATION[normalisation])
+    return (images - mean) / deviation
