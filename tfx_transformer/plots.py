@@ -21,7 +21,15 @@ INCH = (1, 1)  # a figure of one inch: places in it are in inches, and what is o
 LONGEST = 13  # inches of a map's longer side
 SHADES = " ░▒▓█"
 BLUE, RED, GREY, PALE = "#3b6ea5", "#c44e52", "0.45", "0.92"
-CURVES = {"loss": "loss", "perplexity": "perplexity", "bleu": "BLEU", "chrf": "chrF"}
+CURVES = {  # what a run may have recorded
+    "loss": "loss",
+    "perplexity": "perplexity",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "validation_loss": "validation loss",
+    "accuracy": "accuracy, %",
+}
+BEST = ("bleu", "accuracy")  # of which the greatest is marked
 
 
 def plot_attention(weights, path, queries=None, keys=None, title="") -> Path:
@@ -159,7 +167,7 @@ def plot_mask(mask, path, queries=None, keys=None, title="") -> Path:
 
 
 def plot_curves(lines: list[dict], path, title="") -> Path:
-    """Learning curves: a panel for each of loss, perplexity, BLEU and chrF that was recorded.
+    """Learning curves: a panel for each name in CURVES that was recorded.
 
     Args:
         lines: records such as {"step": 250, "loss": 3.1, "bleu": 10.2}.
@@ -180,7 +188,7 @@ def plot_curves(lines: list[dict], path, title="") -> Path:
             axes.set_yscale("log")
             axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), minor_locator=NullLocator())
             axes.yaxis.set(major_formatter="{x:,g}")
-        if name == "bleu":
+        if name in BEST:
             best = values.argmax()
             label = f"best: {values[best]:.2f} at step {steps[best]:,.0f}"
             axes.plot(steps[best], values[best], "o", color=RED, label=label)
