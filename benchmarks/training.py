@@ -10,7 +10,6 @@ transformers`), MarianMT of Hugging Face in a bare loop. A ratio is the median o
 
 import argparse
 import statistics
-import time
 
 from turns import ratio, take_turns
 
@@ -24,9 +23,11 @@ import keras  # noqa: E402
 import keras_hub  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from fitting import fit_case, loop_case  # noqa: E402
 
 from tfx_transformer.losses import TokenCrossentropy  # noqa: E402
 from tfx_transformer.models import create_model  # noqa: E402
+from tfx_transformer.optimizer import FusedAdam  # noqa: E402
 
 try:
     import torch
@@ -40,30 +41,6 @@ SIZES = {  # depth, dim, heads, mlp_dim, vocabulary
     "base": (6, 512, 8, 2048, 32_000),
 }
 OURS = ("ours", "ours + XLA")
-
-
-class Clock(keras.callbacks.Callback):
-    """When each batch ended."""
-
-    def on_train_begin(self, logs=None):
-        self.times = []
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.times.append(time.perf_counter())
-
-
-def fit_case(model, data, jit_compile=False):
-    """Three steps of `fit`; the time of one, from batch end to batch end."""
-    model.compile(
-        keras.optimizers.Adam(1e-4, beta_2=0.98), TokenCrossentropy(0.1), jit_compile=jit_compile
-    )
-    clock = Clock()
-
-    def turn():
-        model.fit(data.repeat(3), verbose=0, shuffle=False, callbacks=[clock])
-        return (clock.times[-1] - clock.times[0]) / 2
-
-    return turn
 
 
 def hub_model(depth, dim, heads, mlp_dim, vocab_size):
@@ -116,14 +93,7 @@ def marian_case(depth, dim, heads, mlp_dim, vocab_size, source, target, labels):
         optimizer.step()
         return loss.item()
 
-    def turn():
-        step()
-        start = time.perf_counter()
-        step()
-        step()
-        return (time.perf_counter() - start) / 2
-
-    return turn
+    return loop_case(step)
 
 
 def main():
@@ -144,11 +114,14 @@ def main():
             weights = np.full(labels.shape, 1 / tokens, "float32")
             inputs = {"source": source, "target": target}
             data = tf.data.Dataset.from_tensors((inputs, labels, weights))
+            loss = TokenCrossentropy(0.1)
             cases = {}
             for name in OURS:
                 model = create_model("transformer", size, vocab_size=vocab_size)
-                cases[name] = fit_case(model, data, name == "ours + XLA")
-            cases["keras-hub"] = fit_case(hub_model(*SIZES[size]), data)
+                optimizer = FusedAdam(1e-4, beta_2=0.98)
+                cases[name] = fit_case(model, data, optimizer, loss, name == "ours + XLA")
+            adam = keras.optimizers.Adam(1e-4, beta_2=0.98)
+            cases["keras-hub"] = fit_case(hub_model(*SIZES[size]), data, adam, loss)
             if torch is not None:
                 cases["MarianMT"] = marian_case(*SIZES[size], source, target, labels)
             seconds = take_turns(cases, options.rounds, warm=1)

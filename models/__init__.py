@@ -10,7 +10,7 @@ from tfx_transformer.registry import Registry
 MODELS = Registry("model", {"transformer": Transformer, "vit": ViT})
 
 
-def create_model(name: str, variant: str, **overrides):
+def create_model(name: str, /, variant: str, **overrides):
     """`create_model("transformer", "base", vocab_size=32_000)`; overrides win over the variant."""
     model, _ = MODELS.find(name)
     if variant not in model.variants:

@@ -16,7 +16,7 @@ def fit(target, callback):
 
 
 def test_the_line_tells_step_loss_speed_and_time_left(capsys):
-    fit(1.0, Progress(total_steps=100, done=40, tokens_per_step=50))
+    fit(1.0, Progress(total_steps=100, done=40, units_per_step=50))
     line = capsys.readouterr().err
     assert re.fullmatch(
         r"step 43 of 100 · loss [\d.]+ · [\d,]+ tokens/s · \d:\d\d:\d\d left\n", line

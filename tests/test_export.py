@@ -4,9 +4,19 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
-from tfx_transformer.export import export_translator, inspect_export
+from tfx_transformer.classifier import Classifier
+from tfx_transformer.export import (
+    export_classifier,
+    export_translator,
+    inspect_export,
+    load_classifier,
+    load_export,
+)
+from tfx_transformer.models import create_model
 
 SERVED = """
 import json, sys
@@ -64,3 +74,55 @@ def test_an_export_of_ids_needs_tensorflow_alone(translator, tmp_path):
 def test_what_is_no_saved_model_is_named(tmp_path):
     with pytest.raises(ValueError, match="holds no SavedModel: there is no"):
         inspect_export(tmp_path)
+
+
+CLASSIFIED = """
+import json, sys
+import tensorflow as tf
+model = tf.saved_model.load(sys.argv[1])
+assert not any(name.startswith("tfx_transformer") for name in sys.modules), "imported"
+files = [open(path, "rb").read() for path in sys.argv[2:]]
+out = model.signatures["serving_default"](tf.constant(files))
+images = model.signatures["images"](tf.fill([2, 16, 16, 3], 0.5))
+print(json.dumps({"label": [x.decode() for x in out["label"].numpy()],
+                  "score": out["score"].numpy().tolist(),
+                  "is_readable": out["is_readable"].numpy().tolist(),
+                  "labels": out["labels"].shape.as_list(), "images": len(images["label"])}))
+"""
+
+
+@pytest.fixture
+def classifier():
+    model = create_model("vit", "tiny", num_classes=4)
+    model.build((None, 16, 16, 3))
+    return Classifier(model, ["Katze", "개", "犬", "dog"], top_k=3)
+
+
+def test_the_export_classifies_files_in_a_process_with_tensorflow_alone(classifier, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 30, 3), "uint8")
+    files = {"a.png": tf.io.encode_png(pixels), "b.jpg": tf.io.encode_jpeg(pixels[:20])}
+    contents = [content.numpy() for content in files.values()] + [b"junk"]
+    paths = [tmp_path / name for name in (*files, "c.gif")]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    folder = export_classifier(classifier, tmp_path / "export", "a card")
+    command = [sys.executable, "-c", CLASSIFIED, str(folder), *map(str, paths)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200)
+    assert result.returncode == 0, result.stderr[-2000:]
+    served, own = json.loads(result.stdout), classifier.classify(tf.constant(contents))
+    assert served["label"] == [label.decode() for label in own["label"].numpy()]
+    assert served["score"] == pytest.approx(own["score"].numpy().tolist(), abs=1e-5)
+    assert served["is_readable"] == [True, True, False] and served["label"][2] == ""
+    assert served["labels"] == [3, 3] and served["images"] == 2
+    assert (folder / "README.md").read_text() == "a card"
+    assert "needs tensorflow-text: no" in inspect_export(folder)
+    found = load_classifier(folder)(contents)
+    assert found["label"].numpy().tolist() == own["label"].numpy().tolist()
+    with pytest.raises(ValueError, match="classifies pictures: it does not translate"):
+        load_export(folder)
+
+
+def test_a_translator_does_not_classify(translator, tmp_path):
+    folder = export_translator(translator, tmp_path / "ids", ids_only=True)
+    with pytest.raises(ValueError, match="translates: it does not classify"):
+        load_classifier(folder)

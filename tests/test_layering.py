@@ -9,8 +9,10 @@ ROOT = Path(__file__).parents[1]
 GROUND = {"", "checks", "config", "quiet", "registry"}
 LEVEL = {"layers": 1, "models": 3, "train": 4}  # the rest of tfx_transformer/ is level 2
 TENSORFLOW = {
+    "classifier",
     "data",
     "export",
+    "graph",
     "optimizer",
     "quiet",
     "serve",

@@ -10,17 +10,19 @@ import keras
 
 
 class Progress(keras.callbacks.Callback):
-    """One line that tells step, loss, tokens a second and the time left.
+    """One line that tells step, loss, speed and the time left.
 
     Args:
         total_steps: of the run.
         done: steps done before.
-        tokens_per_step: target tokens, on average.
+        units_per_step: target tokens, on average, or images.
+        unit: what they are.
     """
 
-    def __init__(self, total_steps: int, done: int, tokens_per_step: float):
+    def __init__(self, total_steps: int, done: int, units_per_step: float, unit: str = "tokens"):
         super().__init__()
-        self.total_steps, self.step, self.tokens_per_step = total_steps, done, tokens_per_step
+        self.total_steps, self.step = total_steps, done
+        self.units_per_step, self.unit = units_per_step, unit
         self.is_terminal = sys.stderr.isatty()
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -41,8 +43,8 @@ class Progress(keras.callbacks.Callback):
         left = round(seconds * (self.total_steps - self.step))
         return (
             f"step {self.step:,} of {self.total_steps:,} · loss {logs['loss']:.4f} · "
-            f"{self.tokens_per_step / seconds:,.0f} tokens/s · {left // 3600}:{left // 60 % 60:02}:"
-            f"{left % 60:02} left"
+            f"{self.units_per_step / seconds:,.0f} {self.unit}/s · "
+            f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
         )
 
 

@@ -7,6 +7,7 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.data.text import encode_source
 from tfx_transformer.data.tokenizer import END, PAD, START
 from tfx_transformer.decoding import DECODERS
+from tfx_transformer.graph import graph
 from tfx_transformer.lines import translate_lines
 
 SMALLEST_LENGTH = 16  # of a source that XLA compiles for
@@ -112,11 +113,6 @@ class Translator(tf.Module):
         cross = [weights for name, weights in maps.items() if name.endswith("/cross")]
         weights = tf.reduce_mean(tf.concat(cross, axis=1), axis=1)
         return tf.where((tokens != PAD)[:, :, None], weights, 0.0)
-
-
-def graph(function, *signature, **options):
-    """The function, traced at its first call; AutoGraph would take longer than the tracing."""
-    return tf.function(function, signature, autograph=False, **options)
 
 
 def power_of_two(size, least=1):

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
@@ -11,7 +12,7 @@ from tfx_transformer import __version__
 from tfx_transformer.memory import keep_memory
 from tfx_transformer.quiet import import_tensorflow
 from tfx_transformer.train import RECIPES
-from tfx_transformer.train.recipe import Recipe, Search
+from tfx_transformer.train.recipe import Search
 
 Searching = Annotated[Search, tyro.conf.arg(name="")]
 AS_THE_RECIPE = Search()
@@ -23,17 +24,18 @@ def start_tensorflow() -> None:
     import_tensorflow()
 
 
-def demo(folder: str = "runs/demo", seed: int = 0) -> None:
-    """Train, export, load and look at a small translator of emoji names, English → Korean.
+def demo(folder: str = "runs/demo") -> None:
+    """Train, export, serve and look at a small translator and a small classifier.
+
+    Emoji names, English → Korean, and handwritten digits; both are embedded in packages.
 
     Args:
         folder: where everything goes.
-        seed: of the weights and the data.
     """
     start_tensorflow()
     from tfx_transformer.train.demo import run
 
-    run(folder, seed)
+    run(folder)
 
 
 def layers() -> None:
@@ -49,7 +51,11 @@ def layers() -> None:
 def evaluate(
     run: tyro.conf.Positional[str], data: tuple[str, ...] = (), search: Searching = AS_THE_RECIPE
 ) -> None:
-    """Score a run: sacreBLEU with its signature, chrF, lower-cased tokenised BLEU, perplexity.
+    """Score a run.
+
+    A translator: sacreBLEU with its signature, chrF, lower-cased tokenised BLEU, perplexity. A
+    classifier: accuracy, top-5 accuracy, loss, calibration error, the accuracy of each class, and
+    a picture of the confusions in the run's folder.
 
     Args:
         run: the run's folder.
@@ -66,23 +72,31 @@ def export(
     to: str,
     ids_only: bool = False,
     jit_compile: bool = False,
+    top_k: int = 5,
     search: Searching = AS_THE_RECIPE,
 ) -> None:
-    """Write a run's model as a SavedModel: strings in, strings out, with the search inside.
+    """Write a run's model as a SavedModel.
+
+    A translator takes and gives strings, with the search inside; a classifier takes the bytes of
+    pictures and gives names of classes.
 
     Args:
         run: the run's folder.
         to: the new folder.
-        ids_only: token ids in and out; needs nothing but TensorFlow to load.
-        jit_compile: let XLA compile decoding: faster once it has seen a shape, seconds before.
+        ids_only: of a translator: token ids in and out; needs nothing but TensorFlow to load.
+        jit_compile: let XLA compile the model: faster once it has seen a shape, seconds before.
+        top_k: of a classifier: how many classes are named.
     """
     start_tensorflow()
-    from tfx_transformer.export import export_translator, inspect_export
-    from tfx_transformer.train.folder import load_run
+    from tfx_transformer.export import export_classifier, export_translator, inspect_export
+    from tfx_transformer.train.folder import TranslateRun, load_run
 
     loaded = load_run(run)
-    translator = loaded.translator(search, jit_compile)
-    folder = export_translator(translator, to, loaded.card(), ids_only)
+    if isinstance(loaded, TranslateRun):
+        translator = loaded.translator(search, jit_compile)
+        folder = export_translator(translator, to, loaded.card(), ids_only)
+    else:
+        folder = export_classifier(loaded.classifier(top_k, jit_compile), to, loaded.card())
     print(f"{folder}\n{inspect_export(folder)}")
 
 
@@ -135,39 +149,85 @@ def read_lines() -> Iterator[str]:
             raise ValueError(f"line {number} of standard input is not UTF-8: {error}") from error
 
 
+def classify(
+    model: tyro.conf.Positional[str],
+    files: tyro.conf.Positional[tuple[str, ...]],
+    top_k: int = 1,
+    batch_size: int = 32,
+) -> None:
+    """Name what pictures show: a line for each, with the class and its share.
+
+    Args:
+        model: a run's folder, or an exported one.
+        files: JPEG, PNG, GIF or BMP.
+        top_k: above 1, so many classes for each, the likeliest first.
+        batch_size: pictures that are classified together.
+    """
+    start_tensorflow()
+    from tfx_transformer.train.serving import load_classify
+
+    if not files:
+        raise ValueError("files must name at least one picture")
+    contents = [read_file(file) for file in files]  # before any answer: a missing one is told first
+    function = load_classify(model, top_k)
+    for i in range(0, len(files), batch_size):
+        found = function(contents[i : i + batch_size])
+        for j, file in enumerate(files[i : i + batch_size]):
+            pairs = zip(found["labels"][j].numpy(), found["scores"][j].numpy(), strict=True)
+            best = [f"{label.decode()} {score:.3f}" for label, score in pairs][:top_k]
+            print("\t".join([file, *(best if found["is_readable"][j] else ["unreadable"])]))
+
+
+def read_file(path: str) -> bytes:
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    return file.read_bytes()
+
+
 def plot(
     run: tyro.conf.Positional[str],
-    sentence: tyro.conf.Positional[str],
+    what: tyro.conf.Positional[str],
     to: str | None = None,
     layer: int = -1,
     word: str | None = None,
     format: Literal["png", "svg", "pdf"] = "png",
 ) -> None:
-    """Draw what a run does with a sentence.
+    """Draw what a run does with a sentence, or with a picture.
 
-    The alignment with its translation, all heads of a layer, what one word attends to, the
-    positions, the mask, and the run's learning curves.
+    Of a translator: the alignment with its translation, all heads of a layer, what one word attends
+    to, the positions and the mask. Of a classifier: the attention rollout over the picture, the
+    heads of a layer, how far they look, the similarity of positions and the first filters. Of
+    both: the learning curves.
 
     Args:
         run: the run's folder.
-        sentence: in the source language.
+        what: a sentence in the source language, or a picture file.
         to: folder of the pictures; `pictures` in the run's folder if None.
         layer: which block; -1 is the last.
-        word: whose attention to draw; the longest if None.
+        word: of a translator: whose attention to draw; the longest if None.
         format: of the files.
     """
     start_tensorflow()
+    from tfx_transformer.train.folder import TranslateRun, load_run
+    from tfx_transformer.train.image_pictures import draw_image
     from tfx_transformer.train.pictures import draw
 
-    for path in draw(run, sentence, to, layer, word, format):
+    loaded = load_run(run)
+    if isinstance(loaded, TranslateRun):
+        paths = draw(loaded, what, to, layer, word, format)
+    else:
+        paths = draw_image(loaded, read_file(what), to, layer, format)
+    for path in paths:
         print(path)
 
 
 def train_command(name: str):
     """The command that trains a recipe, with an option for each of its fields."""
+    kind = type(RECIPES[name])
 
     def train(
-        recipe: Annotated[Recipe, tyro.conf.arg(name="")] = RECIPES[name],
+        recipe: Annotated[kind, tyro.conf.arg(name="")] = RECIPES[name],  # type: ignore[valid-type]
         folder: str = f"runs/{name}",
     ) -> None:
         start_tensorflow()
@@ -185,6 +245,7 @@ def train() -> None:
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "classify": classify,
     "demo": demo,
     "evaluate": evaluate,
     "export": export,
@@ -209,7 +270,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     try:
         tyro.extras.subcommand_cli_from_dict(commands, prog=prog, description=about, args=arguments)
-    except (ValueError, FloatingPointError) as error:
+    except (ValueError, FloatingPointError, FileNotFoundError) as error:
         sys.exit(f"{prog}: {error}")  # a wrong value in one line, not in a page of frames
 
 

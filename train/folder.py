@@ -1,12 +1,13 @@
 """The run folder: what an experiment leaves behind, and how it is read again.
 
-`recipe.json versions.json tokenizer/ checkpoints/ samples/ tensorboard/ metrics.jsonl` and, in the
-end, `model.keras test.json`.
+`recipe.json versions.json checkpoints/ samples/ tensorboard/ metrics.jsonl`, the `tokenizer/` of a
+translator or the `classes.json` of a classifier and, in the end, `model.keras test.json`.
 """
 
 import dataclasses
 import json
 import platform
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,15 @@ import tensorflow as tf
 
 import tfx_transformer.models  # noqa: F401  # so that Keras knows their classes
 from tfx_transformer import __version__
+from tfx_transformer.classifier import Classifier
 from tfx_transformer.data import Tokenizer
-from tfx_transformer.train.recipe import Recipe, Search, load_recipe, save_recipe
+from tfx_transformer.train.recipe import (
+    Recipe,
+    Search,
+    TranslateRecipe,
+    load_recipe,
+    save_recipe,
+)
 from tfx_transformer.translator import Translator
 
 SIDES = ("source", "target")
@@ -27,21 +35,31 @@ FREE = ("steps", "decoding")  # fields of a recipe that may change from one call
 def check_folder(recipe: Recipe, folder: Path) -> None:
     """Refuses a folder that holds a run of another recipe.
 
-    More steps, or another search, are no other recipe: the weights so far are the same.
+    More steps, or another search, are no other recipe: the weights so far are the same. Without a
+    checkpoint there is no run yet.
     """
+    changed = changes(recipe, folder)
+    if changed and any((folder / "checkpoints").glob("step_*.npz")):
+        raise ValueError(
+            f"{folder} holds a run of another recipe: {', '.join(changed)} changed; "
+            "choose another folder, or remove this one"
+        )
+
+
+def changes(recipe: Recipe, folder: Path) -> list[str]:
+    """The fields in which the recipe differs from the one in the folder."""
     path = folder / "recipe.json"
-    if path.exists():
-        old, new = dataclasses.asdict(load_recipe(path)), dataclasses.asdict(recipe)
-        changed = [name for name in new if old[name] != new[name] and name not in FREE]
-        if changed:
-            raise ValueError(
-                f"{folder} holds a run of another recipe: {', '.join(changed)} changed; "
-                "choose another folder, or remove this one"
-            )
+    if not path.exists():
+        return []
+    old, new = dataclasses.asdict(load_recipe(path)), dataclasses.asdict(recipe)
+    names = {*old, *new} - {*FREE}
+    return sorted(name for name in names if old.get(name) != new.get(name))
 
 
 def open_folder(recipe: Recipe, folder: Path) -> None:
     """Makes the run folder, with the recipe and the versions in it."""
+    if changes(recipe, folder):  # what a run that failed before its first checkpoint has left
+        shutil.rmtree(folder / "tokenizer", ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     save_recipe(recipe, folder / "recipe.json")
     versions = {"tfx_transformer": __version__, "python": platform.python_version()}
@@ -54,9 +72,31 @@ class Run:
     """A finished run, read from its folder."""
 
     folder: Path
-    recipe: Recipe
+    recipe: Any
     model: Any
+
+    def card(self) -> str:
+        """What is to be known of the model, written from its run."""
+        scores = json.loads((self.folder / "test.json").read_text())
+        lines = [f"# {self.recipe.model.name}, {self.model.count_params():,} parameters", ""]
+        lines += [f"Data: {self.source()}", "", "Scores on the test set:", ""]
+        lines += [f"- {name}: {value}" for name, value in scores.items()]
+        recipe = json.dumps(dataclasses.asdict(self.recipe), indent=2)
+        return "\n".join([*lines, "", "Recipe:", "", "```json", recipe, "```", ""])
+
+    def source(self) -> str:
+        """Where the data came from."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class TranslateRun(Run):
+    """Of a translator."""
+
     tokenizers: tuple[Tokenizer, Tokenizer]
+
+    def source(self) -> str:
+        return " ".join(self.recipe.data.train)
 
     def translator(self, search: Search | None = None, jit_compile: bool = False) -> Translator:
         """With the recipe's way to search, where `search` says nothing else."""
@@ -69,24 +109,51 @@ class Run:
             jit_compile,
         )
 
-    def card(self) -> str:
-        """What is to be known of the model, written from its run."""
-        scores = json.loads((self.folder / "test.json").read_text())
-        lines = [f"# {self.recipe.model.name}, {self.model.count_params():,} parameters", ""]
-        lines += [f"Data: {' '.join(self.recipe.data.train)}", "", "Scores on the test set:", ""]
-        lines += [f"- {name}: {value}" for name, value in scores.items()]
-        recipe = json.dumps(dataclasses.asdict(self.recipe), indent=2)
-        return "\n".join([*lines, "", "Recipe:", "", "```json", recipe, "```", ""])
+
+@dataclass(frozen=True)
+class ClassifyRun(Run):
+    """Of a classifier."""
+
+    class_names: list[str]
+
+    def source(self) -> str:
+        return self.recipe.data.source
+
+    def classifier(self, top_k: int = 5, jit_compile: bool = False) -> Classifier:
+        """It names the `top_k` likeliest classes."""
+        own = self.recipe.data
+        return Classifier(
+            self.model, self.class_names, own.crop_ratio, own.normalisation, top_k, jit_compile
+        )
 
 
-def load_run(folder) -> Run:
-    """The recipe, model and tokenizers of a run folder."""
+def load_run(folder) -> TranslateRun | ClassifyRun:
+    """The recipe and model of a run folder, and its tokenizers or class names."""
     folder = Path(folder)
     if not (folder / "model.keras").exists():
         raise ValueError(f"{folder} holds no finished run: there is no {folder / 'model.keras'}")
     recipe = load_recipe(folder / "recipe.json")
     model = keras.saving.load_model(folder / "model.keras", compile=False)
-    return Run(folder, recipe, model, load_tokenizers(folder / "tokenizer"))
+    if isinstance(recipe, TranslateRecipe):
+        return TranslateRun(folder, recipe, model, load_tokenizers(folder / "tokenizer"))
+    class_names = json.loads((folder / "classes.json").read_text())
+    return ClassifyRun(folder, recipe, model, class_names)
+
+
+def load_translate_run(folder) -> TranslateRun:
+    """As `load_run`, where only a translator will do."""
+    run = load_run(folder)
+    if not isinstance(run, TranslateRun):
+        raise ValueError(f"{folder} holds a classifier, not a translator")
+    return run
+
+
+def load_classify_run(folder) -> ClassifyRun:
+    """As `load_run`, where only a classifier will do."""
+    run = load_run(folder)
+    if not isinstance(run, ClassifyRun):
+        raise ValueError(f"{folder} holds a translator, not a classifier")
+    return run
 
 
 def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:

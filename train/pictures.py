@@ -17,16 +17,18 @@ from tfx_transformer.plots import (
     plot_positions,
     plot_word,
 )
-from tfx_transformer.train.folder import load_run
+from tfx_transformer.train.folder import TranslateRun
 
 POSITIONS = 64  # of which the encoding is drawn
 
 
-def draw(folder, sentence: str, to=None, layer=-1, word=None, format="png") -> list[Path]:
+def draw(
+    run: TranslateRun, sentence: str, to=None, layer=-1, word=None, format="png"
+) -> list[Path]:
     """Draws the alignment, heads, one word's attention, positions, mask and learning curves.
 
     Args:
-        folder: of the run.
+        run: from `load_run`.
         sentence: in the source language.
         to: where the pictures go; `pictures` in the run's folder if None.
         layer: which block of encoder and decoder; negative ones count from the last.
@@ -35,7 +37,6 @@ def draw(folder, sentence: str, to=None, layer=-1, word=None, format="png") -> l
     """
     if not sentence.strip():
         raise ValueError(f"sentence must hold a word; got {sentence!r}")
-    run = load_run(folder)
     model, depth = run.model, run.model.depth
     if not -depth <= layer < depth:
         raise ValueError(f"layer must be one of the {depth} blocks; got layer={layer}")

@@ -4,11 +4,11 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 
 @dataclass(frozen=True)
-class Data:
+class TranslateData:
     """What is translated.
 
     Sources: two line-aligned files, a .tsv file (both may end in .gz), `tfds:NAME/CONFIG`, or
@@ -38,23 +38,45 @@ class Data:
 class Model:
     """A model of the zoo; what is None is as the variant has it."""
 
-    name: str = "transformer"
+    name: str
     variant: str = "tiny"
     dim: int | None = None
     depth: int | None = None
     num_heads: int | None = None
     mlp_dim: int | None = None
     dropout: float | None = None
-    norm_first: bool | None = None
-    tie: Literal["all", "output", "none"] | None = None
+    drop_path: float | None = None
     position: str | None = None
-    memory: Literal["final", "layerwise"] | None = None
     attention: str | None = None
 
     def overrides(self) -> dict[str, Any]:
         """The options that are set."""
         own = dataclasses.asdict(self)
         return {k: v for k, v in own.items() if v is not None and k not in ("name", "variant")}
+
+
+@dataclass(frozen=True)
+class TranslateModel(Model):
+    """A model that translates."""
+
+    name: str = "transformer"
+    norm_first: bool | None = None
+    tie: Literal["all", "output", "none"] | None = None
+    memory: Literal["final", "layerwise"] | None = None
+
+
+@dataclass(frozen=True)
+class ClassifyModel(Model):
+    """A model that classifies images."""
+
+    name: str = "vit"
+    image_size: int | None = None
+    """Height and width, to which all images are brought."""
+    patch_size: int | None = None
+    num_tokens: int | None = None
+    """Class tokens; 0 pools the patches."""
+    pool: Literal["mean", "sequence"] | None = None
+    layer_scale: float | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +95,8 @@ class Optimizer:
     """Largest norm of all gradients together."""
     accumulate: int = 1
     """Batches for one update."""
+    layer_decay: float = 1.0
+    """For fine-tuning: each block learns so much slower than the one above it."""
     ema: float = 0.0
     """Momentum of a moving average of the weights, which is then what is evaluated and exported."""
 
@@ -113,22 +137,57 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """One experiment."""
+class ClassifyData:
+    """What is classified."""
 
-    data: Data = field(default_factory=Data)
-    model: Model = field(default_factory=Model)
+    source: str = ""
+    """A folder (or .zip) with a sub-folder for each class, with or without train, val and test
+    above them; a .npz file; `tfds:NAME`; or `embedded:digits`."""
+    batch_size: int = 128
+    crop_ratio: float = 1.0
+    """In use, the share of the shorter side that is seen."""
+    normalisation: Literal["half", "imagenet"] = "half"
+    """What is taken out of pixels: a mean and a deviation of 0.5, or those of ImageNet."""
+
+
+@dataclass(frozen=True)
+class Augment:
+    """How training images are changed, anew in each epoch."""
+
+    crop: Literal["resized", "pad", "none"] = "pad"
+    """A random part, resized; a random shift of the padded image; or the evaluation's crop."""
+    min_area: float = 0.08
+    """Of a resized crop, in parts of the image."""
+    padding: float = 0.125
+    """Of a padded image, on each side, in parts of its size."""
+    flip: bool = True
+    """Left to right, half of the images."""
+    rand_augment: int = 0
+    """Operations of RandAugment for each image."""
+    magnitude: float = 9.0
+    """Of these, from 0 to 10."""
+    erase: float = 0.0
+    """How often a random rectangle is erased."""
+    mixup: float = 0.0
+    """The parameter of its Beta distribution; 0 mixes no images."""
+    cutmix: float = 0.0
+    """The same; with both, each batch draws one of them."""
+    repeats: int = 1
+    """How often an image comes in one batch, each time changed anew."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One experiment: what all kinds have in common."""
+
     optimizer: Optimizer = field(default_factory=Optimizer)
-    decoding: Decoding = field(default_factory=Decoding)
     label_smoothing: float = 0.1
     steps: int = 10_000
     """Updates in all."""
     eval_steps: int = 500
     """Updates between two evaluations, each with a checkpoint."""
-    eval_sentences: int = 500
-    """Of the validation set, translated greedily at each evaluation."""
     patience: int = 0
-    """Evaluations without a better BLEU until the run stops; 0 never stops early."""
+    """Evaluations without a better score until the run stops; 0 never stops early."""
     average: int = 1
     """Checkpoints averaged in the end."""
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
@@ -138,15 +197,48 @@ class Recipe:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class TranslateRecipe(Recipe):
+    """A translator."""
+
+    data: TranslateData = field(default_factory=TranslateData)
+    model: TranslateModel = field(default_factory=TranslateModel)
+    decoding: Decoding = field(default_factory=Decoding)
+    eval_sentences: int = 500
+    """Of the validation set, translated greedily at each evaluation."""
+
+
+@dataclass(frozen=True)
+class ClassifyRecipe(Recipe):
+    """An image classifier."""
+
+    data: ClassifyData = field(default_factory=ClassifyData)
+    augment: Augment = field(default_factory=Augment)
+    model: ClassifyModel = field(default_factory=ClassifyModel)
+    weights: str = ""
+    """A checkpoint of timm, Hugging Face or AugReg to start from, with a new head."""
+
+
+KINDS = {"translate": TranslateRecipe, "classify": ClassifyRecipe}
+
+
 def save_recipe(recipe: Recipe, path: Path) -> None:
-    path.write_text(json.dumps(dataclasses.asdict(recipe), indent=2) + "\n")
+    kind = next(name for name, own in KINDS.items() if isinstance(recipe, own))
+    path.write_text(json.dumps({"kind": kind} | dataclasses.asdict(recipe), indent=2) + "\n")
 
 
 def load_recipe(path: Path) -> Recipe:
     """The recipe of a run folder."""
     stored = json.loads(path.read_text())
-    parts = {"data": Data, "model": Model, "optimizer": Optimizer, "decoding": Decoding}
-    for name, part in parts.items():
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in stored[name].items()}
-        stored[name] = part(**values)
-    return Recipe(**stored)
+    return _restore(KINDS[stored.pop("kind")], stored)
+
+
+def _restore(kind, stored):
+    """The dataclass `kind` from its dict."""
+    types = get_type_hints(kind)
+    for name, value in stored.items():
+        if dataclasses.is_dataclass(types[name]):
+            stored[name] = _restore(types[name], value)
+        elif isinstance(value, list):
+            stored[name] = tuple(value)
+    return kind(**stored)

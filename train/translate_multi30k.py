@@ -9,11 +9,17 @@ Time:    an hour and a half on 2 cores that had other work too
 Result:  38.8 lower-cased tokenised BLEU on test_2016_flickr, 38.4 sacreBLEU, chrF 62.1
 """
 
-from tfx_transformer.train.recipe import Data, Decoding, Model, Optimizer, Recipe
+from tfx_transformer.train.recipe import (
+    Decoding,
+    Optimizer,
+    TranslateData,
+    TranslateModel,
+    TranslateRecipe,
+)
 
-RECIPE = Recipe(
-    data=Data(vocab_size=6000, max_length=64, token_budget=2048),
-    model=Model(
+RECIPE = TranslateRecipe(
+    data=TranslateData(vocab_size=6000, max_length=64, token_budget=2048),
+    model=TranslateModel(
         "transformer",
         "tiny",
         dim=128,

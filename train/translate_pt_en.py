@@ -5,11 +5,13 @@ Time:    not measured: the data must be downloaded
 Result:  not measured
 """
 
-from tfx_transformer.train.recipe import Data, Model, Optimizer, Recipe
+from tfx_transformer.train.recipe import Optimizer, TranslateData, TranslateModel, TranslateRecipe
 
-RECIPE = Recipe(
-    data=Data(train=("tfds:ted_hrlr_translate/pt_to_en",), vocab_size=8000, max_length=128),
-    model=Model("transformer", "small", dropout=0.3),
+RECIPE = TranslateRecipe(
+    data=TranslateData(
+        train=("tfds:ted_hrlr_translate/pt_to_en",), vocab_size=8000, max_length=128
+    ),
+    model=TranslateModel("transformer", "small", dropout=0.3),
     optimizer=Optimizer(learning_rate=1e-3, schedule="inverse_sqrt", warmup_steps=4000),
     steps=20_000,
     eval_steps=1000,

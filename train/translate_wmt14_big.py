@@ -8,11 +8,11 @@ Result:  not measured; the paper's is 28.4 tokenised BLEU on newstest2014
 import dataclasses
 
 from tfx_transformer.train import translate_wmt14_base
-from tfx_transformer.train.recipe import Model, Optimizer
+from tfx_transformer.train.recipe import Optimizer, TranslateModel
 
 RECIPE = dataclasses.replace(
     translate_wmt14_base.RECIPE,
-    model=Model("transformer", "big"),
+    model=TranslateModel("transformer", "big"),
     optimizer=Optimizer(
         learning_rate=4.9e-4,  # 1024^-0.5 · 4000^-0.5
         schedule="inverse_sqrt",

@@ -106,6 +106,34 @@ def test_a_recipe_is_trained_with_options(corpus, tmp_path, capsys):
     assert f"next: tfx-transformer export {folder}" in capsys.readouterr().out
 
 
+def test_pictures_are_named_by_a_run_and_by_its_export(classify_run, pictures, tmp_path, capsys):
+    (tmp_path / "bad.jpg").write_bytes(b"no picture")
+    files = [str(pictures / "red/1.jpg"), str(tmp_path / "bad.jpg"), str(pictures / "blue/2.png")]
+    main(["classify", str(classify_run[0]), *files, "--top-k", "2", "--batch-size", "2"])
+    said = capsys.readouterr().out
+    rows = [line.split("\t") for line in said.splitlines()]
+    assert [row[0] for row in rows] == files and [len(row) for row in rows] == [3, 2, 3]
+    assert rows[0][1].startswith("red 0.") and rows[1][1] == "unreadable"
+    served = str(tmp_path / "served")
+    main(["export", str(classify_run[0]), "--to", served, "--top-k", "2"])
+    told = capsys.readouterr().out
+    assert "needs tensorflow-text: no" in told and "images\n  in  image: float32" in told
+    main(["classify", served, *files, "--top-k", "2"])
+    assert capsys.readouterr().out == said
+
+
+def test_a_picture_is_drawn(classify_run, pictures, tmp_path, capsys):
+    main(["plot", str(classify_run[0]), str(pictures / "red/1.jpg"), "--to", str(tmp_path)])
+    assert str(tmp_path / "rollout.png") in capsys.readouterr().out.splitlines()
+
+
+def test_a_missing_picture_is_told_before_any_answer(tmp_path):
+    with pytest.raises(SystemExit, match="^tfx-transformer: no such file: .*none.jpg"):
+        main(["classify", str(tmp_path), str(tmp_path / "none.jpg")])
+    with pytest.raises(SystemExit, match="files must name at least one picture"):
+        main(["classify", str(tmp_path)])
+
+
 def test_a_wrong_value_is_told_in_one_line(tmp_path):
     with pytest.raises(SystemExit, match=r"^tfx-transformer: .* holds no finished run"):
         main(["translate", str(tmp_path), "red cat"])

@@ -1,7 +1,6 @@
 """The demo on a run that is already finished: it must find nothing in its way."""
 
 import shutil
-from pathlib import Path
 
 from tfx_transformer.data import Pairs
 from tfx_transformer.train.demo import nearest_neighbour
@@ -13,13 +12,19 @@ def test_the_nearest_neighbour_shares_the_most_words():
     assert nearest_neighbour(pairs, ["green big apple", "old green apple tree"]) == ["2", "3"]
 
 
-def test_the_demo_trains_serves_draws_and_tells(run, recipe_of, tmp_path, capsys):
-    shutil.copytree(run[0], tmp_path / "run")
-    (tmp_path / "served").mkdir()
-    scores = demo(str(tmp_path), recipe=recipe_of())
+def test_the_demo_trains_serves_draws_and_tells(
+    run, recipe_of, classify_run, classify_recipe_of, tmp_path, capsys
+):
+    for name, (folder, _) in (("translator", run), ("classifier", classify_run)):
+        shutil.copytree(folder, tmp_path / name / "run")
+        (tmp_path / name / "served").mkdir()
+    scores = demo(str(tmp_path), recipe_of(), classify_recipe_of())
     told = capsys.readouterr().out
     assert scores["bleu"] > 60 and f"{scores['nearest']:.1f}" in told
+    assert scores["accuracy"] > 85 and f"{scores['accuracy']:.1f} % right" in told
     for line in ("in a process without this package", "BLEU", "next:"):
         assert line in told
-    assert (Path(tmp_path) / "served/saved_model.pb").exists()
-    assert (Path(tmp_path) / "pictures/alignment.png").exists()
+    for name, picture in (("translator", "alignment"), ("classifier", "rollout")):
+        assert (tmp_path / name / "served/saved_model.pb").exists()
+        assert (tmp_path / name / f"pictures/{picture}.png").exists()
+    assert (tmp_path / "classifier/pictures/predictions.png").exists()

@@ -1,6 +1,6 @@
 import pytest
 
-from tfx_transformer.train.folder import load_run
+from tfx_transformer.train.folder import check_folder, load_run, open_folder
 from tfx_transformer.train.recipe import Search
 
 
@@ -32,3 +32,17 @@ def test_the_search_is_the_recipe_s_where_nothing_else_is_said(run):
 def test_a_folder_without_a_model_is_named(tmp_path):
     with pytest.raises(ValueError, match="holds no finished run"):
         load_run(tmp_path)
+
+
+def test_a_run_without_a_checkpoint_leaves_its_folder_free(recipe_of, tmp_path):
+    open_folder(recipe_of(), tmp_path)
+    (tmp_path / "tokenizer").mkdir()
+    other = recipe_of(seed=3)
+    check_folder(other, tmp_path)
+    open_folder(other, tmp_path)
+    assert not (tmp_path / "tokenizer").exists()  # it was of the other data
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints/step_00000010.npz").touch()
+    check_folder(other, tmp_path)
+    with pytest.raises(ValueError, match="holds a run of another recipe: seed changed"):
+        check_folder(recipe_of(), tmp_path)

@@ -1,5 +1,6 @@
 import pytest
 
+from tfx_transformer.train.folder import load_run
 from tfx_transformer.train.pictures import draw, find_word
 
 PIECES = ["▁the", "▁ani", "mal", "▁it", "▁was", "</s>"]
@@ -7,7 +8,7 @@ PIECES = ["▁the", "▁ani", "mal", "▁it", "▁was", "</s>"]
 
 @pytest.mark.parametrize("format", ["png", "svg"])
 def test_all_pictures_are_drawn(run, tmp_path, format):
-    paths = draw(run[0], "red old dog", tmp_path, format=format)
+    paths = draw(load_run(run[0]), "red old dog", tmp_path, format=format)
     assert [path.stem for path in paths] == [
         *("alignment", "encoder_heads", "decoder_heads", "cross_heads"),
         *("word", "positions", "mask", "curves"),
@@ -25,6 +26,6 @@ def test_a_word_is_found_where_it_begins():
 
 def test_what_cannot_be_drawn_is_named(run):
     with pytest.raises(ValueError, match="sentence must hold a word"):
-        draw(run[0], "  ")
+        draw(load_run(run[0]), "  ")
     with pytest.raises(ValueError, match="layer must be one of the 1 blocks; got layer=2"):
-        draw(run[0], "red dog", layer=2)
+        draw(load_run(run[0]), "red dog", layer=2)

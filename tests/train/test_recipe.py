@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from tfx_transformer.train import RECIPES
-from tfx_transformer.train.recipe import Decoding, Model, load_recipe, save_recipe
+from tfx_transformer.train.recipe import Decoding, TranslateModel, load_recipe, save_recipe
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
@@ -18,8 +18,9 @@ def test_a_recipe_is_frozen():
 
 
 def test_only_what_is_set_overrides_the_variant():
-    assert Model("transformer", "tiny").overrides() == {}
-    assert Model(dropout=0.0, norm_first=False).overrides() == {"dropout": 0.0, "norm_first": False}
+    assert TranslateModel("transformer", "tiny").overrides() == {}
+    model = TranslateModel(dropout=0.0, norm_first=False)
+    assert model.overrides() == {"dropout": 0.0, "norm_first": False}
 
 
 def test_only_a_beam_has_a_width():

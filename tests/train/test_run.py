@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from tfx_transformer.train.recipe import Recipe, load_recipe
+from tfx_transformer.train.recipe import TranslateRecipe, load_recipe
 from tfx_transformer.train.run import train
 
 
@@ -75,4 +75,4 @@ def test_files_must_be_named_for_every_split(recipe_of, tmp_path):
     with pytest.raises(ValueError, match="data.test must name a source: files have no splits"):
         train(bare, tmp_path / "a")
     with pytest.raises(ValueError, match="data.train must name a source"):
-        train(Recipe(), tmp_path / "b")
+        train(TranslateRecipe(), tmp_path / "b")

@@ -1,0 +1,35 @@
+"""CIFAR-10, 60,000 photographs of 32 × 32 pixels, with the compact transformer CCT-2/3×2.
+
+The files are not part of the package: a folder or a .zip with a sub-folder for each class.
+
+Run:     tfx-transformer train classify_cifar10 --data.source cifar10.zip
+         (or --data.source tfds:cifar10)
+Time:    not measured yet
+Result:  not measured yet
+"""
+
+from tfx_transformer.train.recipe import (
+    Augment,
+    ClassifyData,
+    ClassifyModel,
+    ClassifyRecipe,
+    Optimizer,
+)
+
+RECIPE = ClassifyRecipe(
+    data=ClassifyData(batch_size=128),
+    augment=Augment(crop="pad", flip=True, rand_augment=1, magnitude=5.0),
+    model=ClassifyModel(variant="cct_2_3x2", drop_path=0.1),
+    optimizer=Optimizer(
+        learning_rate=1e-3,
+        schedule="cosine",
+        warmup_steps=1000,
+        beta_2=0.999,
+        epsilon=1e-8,
+        weight_decay=0.06,
+        clip_norm=1.0,
+    ),
+    label_smoothing=0.1,
+    steps=20_000,
+    eval_steps=1000,
+)

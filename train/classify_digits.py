@@ -1,0 +1,39 @@
+"""Handwritten digits of scikit-learn, 1,797 scans of 8 × 8 pixels, embedded in a package: the demo.
+
+Run:     tfx-transformer train classify_digits
+Time:    not measured yet
+Result:  not measured yet
+"""
+
+from tfx_transformer.train.recipe import (
+    Augment,
+    ClassifyData,
+    ClassifyModel,
+    ClassifyRecipe,
+    Optimizer,
+)
+
+RECIPE = ClassifyRecipe(
+    data=ClassifyData(source="embedded:digits", batch_size=64),
+    augment=Augment(crop="none", flip=False),
+    model=ClassifyModel(
+        variant="cct_7_3x1",
+        image_size=8,
+        dim=64,
+        depth=3,
+        num_heads=4,
+        mlp_dim=128,
+        dropout=0.1,
+    ),
+    optimizer=Optimizer(
+        learning_rate=2e-3,
+        schedule="cosine",
+        warmup_steps=100,
+        beta_2=0.999,
+        epsilon=1e-8,
+        weight_decay=0.05,
+    ),
+    label_smoothing=0.1,
+    steps=800,
+    eval_steps=200,
+)
