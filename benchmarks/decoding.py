@@ -1,6 +1,6 @@
 """The exported translator against its peers: base size, random weights, 32 new tokens.
 
-    python benchmarks/decoding.py [--rounds 5] [--batches 1 16 64]
+    python benchmarks/decoding.py [--rounds 5] [--widths 1 4] [--batches 1 16 64]
 
 Ours is the SavedModel of token ids, loaded again, in the graph and with XLA. The peers, where they
 are installed (`pip install torch transformers ctranslate2`): MarianMT of Hugging Face with its
@@ -156,6 +156,7 @@ def peers(marian, translators, decode, source, width):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--widths", type=int, nargs="+", choices=(1, 4), default=[1, 4])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 16, 64])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +166,7 @@ def main():
         decode, rng = tutorial(model), np.random.default_rng(0)
         print("| search | batch | contender | tokens/s | ours is faster by | ours + XLA |")
         print("|---|---|---|---|---|---|")
-        for width in (1, 4):
+        for width in options.widths:
             for batch in options.batches:
                 source = rng.integers(4, VOCAB_SIZE, (batch, LENGTH)).astype("int32")
                 source[:, -1] = 2  # END
