@@ -12,24 +12,17 @@ from tfx_transformer.train.recipe import (
     Augment,
     ClassifyData,
     ClassifyModel,
+    ClassifyOptimizer,
     ClassifyRecipe,
-    Optimizer,
 )
 
 RECIPE = ClassifyRecipe(
     data=ClassifyData(batch_size=128),
     augment=Augment(crop="pad", flip=True, rand_augment=1, magnitude=5.0),
     model=ClassifyModel(variant="cct_2_3x2", drop_path=0.1),
-    optimizer=Optimizer(
-        learning_rate=1e-3,
-        schedule="cosine",
-        warmup_steps=1000,
-        beta_2=0.999,
-        epsilon=1e-8,
-        weight_decay=0.06,
-        clip_norm=1.0,
+    optimizer=ClassifyOptimizer(
+        learning_rate=1e-3, warmup_steps=1000, weight_decay=0.06, clip_norm=1.0
     ),
-    label_smoothing=0.1,
     steps=20_000,
     eval_steps=1000,
 )

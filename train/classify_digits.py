@@ -1,7 +1,7 @@
 """Handwritten digits of scikit-learn, 1,797 scans of 8 × 8 pixels, embedded in a package: the demo.
 
 Run:     tfx-transformer train classify_digits
-Time:    a minute and a half on 2 cores that had other work too
+Time:    a minute on 2 cores
 Result:  100 % of the 177 scans of the test set, 98.5 % of the 197 of the validation set
 """
 
@@ -9,8 +9,8 @@ from tfx_transformer.train.recipe import (
     Augment,
     ClassifyData,
     ClassifyModel,
+    ClassifyOptimizer,
     ClassifyRecipe,
-    Optimizer,
 )
 
 RECIPE = ClassifyRecipe(
@@ -25,15 +25,7 @@ RECIPE = ClassifyRecipe(
         mlp_dim=128,
         dropout=0.1,
     ),
-    optimizer=Optimizer(
-        learning_rate=2e-3,
-        schedule="cosine",
-        warmup_steps=100,
-        beta_2=0.999,
-        epsilon=1e-8,
-        weight_decay=0.05,
-    ),
-    label_smoothing=0.1,
+    optimizer=ClassifyOptimizer(learning_rate=2e-3, warmup_steps=100),
     steps=800,
     eval_steps=200,
 )

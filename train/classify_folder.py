@@ -13,24 +13,15 @@ from tfx_transformer.train.recipe import (
     Augment,
     ClassifyData,
     ClassifyModel,
+    ClassifyOptimizer,
     ClassifyRecipe,
-    Optimizer,
 )
 
 RECIPE = ClassifyRecipe(
     data=ClassifyData(batch_size=32, crop_ratio=0.875),
     augment=Augment(crop="resized", min_area=0.2, flip=True, rand_augment=2, magnitude=7.0),
     model=ClassifyModel(variant="ti16", drop_path=0.1),
-    optimizer=Optimizer(
-        learning_rate=5e-4,
-        schedule="cosine",
-        warmup_steps=200,
-        beta_2=0.999,
-        epsilon=1e-8,
-        weight_decay=0.05,
-        clip_norm=1.0,
-    ),
-    label_smoothing=0.1,
+    optimizer=ClassifyOptimizer(learning_rate=5e-4, warmup_steps=200, clip_norm=1.0),
     steps=4000,
     eval_steps=400,
 )

@@ -12,8 +12,8 @@ from tfx_transformer.train.recipe import (
     Augment,
     ClassifyData,
     ClassifyModel,
+    ClassifyOptimizer,
     ClassifyRecipe,
-    Optimizer,
 )
 
 RECIPE = ClassifyRecipe(
@@ -31,15 +31,7 @@ RECIPE = ClassifyRecipe(
         repeats=2,
     ),
     model=ClassifyModel(variant="s16", drop_path=0.1),
-    optimizer=Optimizer(
-        learning_rate=1e-3,
-        schedule="cosine",
-        warmup_steps=6255,
-        beta_2=0.999,
-        epsilon=1e-8,
-        weight_decay=0.05,
-    ),
-    label_smoothing=0.1,
+    optimizer=ClassifyOptimizer(learning_rate=1e-3, warmup_steps=6255),
     steps=375_300,
     eval_steps=1251,
 )

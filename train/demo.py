@@ -3,8 +3,8 @@
 A translator of emoji names, English → Korean, and a classifier of handwritten digits.
 
 Run:     make demo
-Time:    not measured yet
-Result:  29.8 BLEU, chrF 42.9 on phrases whose main word is new; nearest neighbour: 40.0, 47.0
+Time:    6 minutes on 2 cores
+Result:  28.0 BLEU, chrF 41.2 on phrases whose main word is new; nearest neighbour: 40.0, 47.0
 """
 
 import shutil

@@ -102,6 +102,16 @@ class Optimizer:
 
 
 @dataclass(frozen=True)
+class ClassifyOptimizer(Optimizer):
+    """Adam as it is used on images."""
+
+    schedule: Literal["constant", "cosine", "inverse_sqrt"] = "cosine"
+    beta_2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.05
+
+
+@dataclass(frozen=True)
 class Decoding:
     """How translations are searched for."""
 
@@ -212,6 +222,7 @@ class TranslateRecipe(Recipe):
 class ClassifyRecipe(Recipe):
     """An image classifier."""
 
+    optimizer: ClassifyOptimizer = field(default_factory=ClassifyOptimizer)
     data: ClassifyData = field(default_factory=ClassifyData)
     augment: Augment = field(default_factory=Augment)
     model: ClassifyModel = field(default_factory=ClassifyModel)

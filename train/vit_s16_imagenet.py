@@ -12,8 +12,8 @@ from tfx_transformer.train.recipe import (
     Augment,
     ClassifyData,
     ClassifyModel,
+    ClassifyOptimizer,
     ClassifyRecipe,
-    Optimizer,
 )
 
 RECIPE = ClassifyRecipe(
@@ -22,14 +22,8 @@ RECIPE = ClassifyRecipe(
         crop="resized", min_area=0.05, flip=True, rand_augment=2, magnitude=10.0, mixup=0.2
     ),
     model=ClassifyModel(variant="s16", num_tokens=0, pool="mean", position="sincos_2d"),
-    optimizer=Optimizer(
-        learning_rate=1e-3,
-        schedule="cosine",
-        warmup_steps=10_000,
-        beta_2=0.999,
-        epsilon=1e-8,
-        weight_decay=0.1,
-        clip_norm=1.0,
+    optimizer=ClassifyOptimizer(
+        learning_rate=1e-3, warmup_steps=10_000, weight_decay=0.1, clip_norm=1.0
     ),
     label_smoothing=0.0,
     steps=112_600,

@@ -9,6 +9,7 @@ from tfx_transformer.train.recipe import (
     Augment,
     ClassifyData,
     ClassifyModel,
+    ClassifyOptimizer,
     ClassifyRecipe,
     Decoding,
     Optimizer,
@@ -90,8 +91,8 @@ def classify_recipe_of(pictures):
         return ClassifyRecipe(
             data=ClassifyData(str(pictures), batch_size=16, crop_ratio=0.9),
             augment=Augment(crop="resized", min_area=0.5, rand_augment=1, mixup=0.2, cutmix=1.0),
-            optimizer=Optimizer(
-                learning_rate=5e-3, warmup_steps=10, weight_decay=0.01, ema=0.8, layer_decay=0.9
+            optimizer=ClassifyOptimizer(
+                learning_rate=5e-3, warmup_steps=10, ema=0.8, layer_decay=0.9
             ),
             **{"model": model, "steps": 60, "eval_steps": 30, "average": 2} | options,
         )
