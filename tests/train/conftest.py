@@ -92,7 +92,11 @@ def classify_recipe_of(pictures):
             data=ClassifyData(str(pictures), batch_size=16, crop_ratio=0.9),
             augment=Augment(crop="resized", min_area=0.5, rand_augment=1, mixup=0.2, cutmix=1.0),
             optimizer=ClassifyOptimizer(
-                learning_rate=5e-3, warmup_steps=10, ema=0.8, layer_decay=0.9
+                learning_rate=5e-3,
+                schedule="inverse_sqrt",  # a cosine would end with the steps of a stopped run
+                warmup_steps=10,
+                ema=0.8,
+                layer_decay=0.9,
             ),
             **{"model": model, "steps": 60, "eval_steps": 30, "average": 2} | options,
         )
