@@ -11,7 +11,7 @@ class Classifier(tf.Module):
     """Bytes of pictures → names of their classes.
 
     `classify` (files of any size, as bytes) and `predict` (images that are already small) are
-    graphs, which `export_classifier` writes.
+    graphs, which `export_classifier` writes; `read` and `logits` are their halves.
 
     Args:
         model: images (B, size, size, 3) → logits (B, C); has an `image_size`.
@@ -43,6 +43,7 @@ class Classifier(tf.Module):
         size = model.image_size
         encoded = tf.TensorSpec([None], tf.string, name="image")
         images = tf.TensorSpec([None, size, size, 3], tf.float32, name="image")
+        self.read = graph(self._read, encoded)
         self.classify = graph(self._classify, encoded)
         self.predict = graph(self._predict, images)
         self.logits = graph(self._logits, images, jit_compile=jit_compile)
@@ -79,18 +80,18 @@ class Classifier(tf.Module):
             "scores": scores,
         }
 
-    def read(self, encoded):
+    def _read(self, image):
         """Files (B,) → images (B, size, size, 3) from 0 to 255, and which of them are readable.
 
         A decoder fails for a whole batch; a data set inside the graph may drop what fails.
         """
-        size, count = self.model.image_size, tf.size(encoded, tf.int64)
+        size, count = self.model.image_size, tf.size(image, tf.int64)
 
         def prepare(place, encoded):
             return place, centre_crop(decode(encoded), size, self.crop_ratio)
 
         nothing = tf.data.Dataset.from_tensors((count, tf.zeros([size, size, 3])))
-        files = tf.data.Dataset.from_tensor_slices(encoded).enumerate()
+        files = tf.data.Dataset.from_tensor_slices(image).enumerate()
         files = files.map(prepare, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
         places, images = files.concatenate(nothing).batch(count + 1).get_single_element()
         shape = tf.stack([count + 1, size, size, 3])

@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+import tensorflow as tf
+
 from tfx_transformer.data import Pairs, load_images
 from tfx_transformer.export import export_classifier, export_translator
 from tfx_transformer.image_plots import plot_predictions
@@ -115,7 +117,7 @@ def show_classification(recipe: ClassifyRecipe, folder: Path) -> dict[str, float
         file.write_bytes(test.items[row])
     answers = serve(CLASSIFY, served, files)
     draw_image(loaded, test.items[rows[0]], place / "pictures")
-    images, _ = loaded.classifier().read([test.items[row] for row in rows])
+    images, _ = loaded.classifier().read(tf.constant([test.items[row] for row in rows]))
     wrong = [not a.startswith(f"{n} ") for a, n in zip(answers, names, strict=True)]
     sheet = plot_predictions(
         images.numpy() / 255, answers, place / "pictures/predictions.png", wrong=wrong

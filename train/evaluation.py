@@ -24,6 +24,8 @@ def evaluate(folder, data: tuple[str, ...] = (), search: Search | None = None) -
         scores = translation_test(run, data, search)
     elif search != Search():
         raise ValueError(f"a classifier searches for nothing; got {search}")
+    elif len(data) > 1:
+        raise ValueError(f"data of a classifier must be one source; got {' '.join(data)}")
     else:
         scores = classification_test(run, *data)
     if not data and search == Search():

@@ -79,14 +79,10 @@ class Run:
         """What is to be known of the model, written from its run."""
         scores = json.loads((self.folder / "test.json").read_text())
         lines = [f"# {self.recipe.model.name}, {self.model.count_params():,} parameters", ""]
-        lines += [f"Data: {self.source()}", "", "Scores on the test set:", ""]
+        lines += [f"Data: {self.recipe.data}", "", "Scores on the test set:", ""]
         lines += [f"- {name}: {value}" for name, value in scores.items()]
         recipe = json.dumps(dataclasses.asdict(self.recipe), indent=2)
         return "\n".join([*lines, "", "Recipe:", "", "```json", recipe, "```", ""])
-
-    def source(self) -> str:
-        """Where the data came from."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -94,9 +90,6 @@ class TranslateRun(Run):
     """Of a translator."""
 
     tokenizers: tuple[Tokenizer, Tokenizer]
-
-    def source(self) -> str:
-        return " ".join(self.recipe.data.train)
 
     def translator(self, search: Search | None = None, jit_compile: bool = False) -> Translator:
         """With the recipe's way to search, where `search` says nothing else."""
@@ -115,9 +108,6 @@ class ClassifyRun(Run):
     """Of a classifier."""
 
     class_names: list[str]
-
-    def source(self) -> str:
-        return self.recipe.data.source
 
     def classifier(self, top_k: int = 5, jit_compile: bool = False) -> Classifier:
         """It names the `top_k` likeliest classes."""

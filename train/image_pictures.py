@@ -24,7 +24,7 @@ from tfx_transformer.rollout import (
 )
 from tfx_transformer.train.folder import ClassifyRun
 
-FILTERS = 28  # as many as in the paper's picture
+FILTERS = 28  # at most, as in the paper's picture
 
 
 def draw_image(run: ClassifyRun, encoded: bytes, to=None, layer=-1, format="png") -> list[Path]:
@@ -90,6 +90,4 @@ def positions(model, grid) -> np.ndarray:
 def filters(model) -> np.ndarray:
     """The principal parts of the filters that see the pixels: (K, P, P, C)."""
     first = model.patches if model.patch_size else model.convolutions.convolutions[0]
-    kernel = np.asarray(first.kernel)  # (P, P, C, D)
-    most = min(kernel.shape[-1] - 1, int(np.prod(kernel.shape[:-1])))
-    return first_filters(kernel, min(FILTERS, most))
+    return first_filters(np.asarray(first.kernel), FILTERS)

@@ -33,6 +33,9 @@ class TranslateData:
     nbest: int = 1
     """Above 1: subword regularisation, a new segmentation in each epoch out of so many."""
 
+    def __str__(self) -> str:
+        return " ".join(self.train)
+
 
 @dataclass(frozen=True)
 class Model:
@@ -158,6 +161,9 @@ class ClassifyData:
     """In use, the share of the shorter side that is seen."""
     normalisation: Literal["half", "imagenet"] = "half"
     """What is taken out of pixels: a mean and a deviation of 0.5, or those of ImageNet."""
+
+    def __str__(self) -> str:
+        return self.source
 
 
 @dataclass(frozen=True)

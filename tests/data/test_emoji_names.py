@@ -5,7 +5,8 @@ from itertools import combinations
 
 import pytest
 
-from tfx_transformer.data.emoji_names import SPLITS, base_name, emoji_pairs, split_of
+from tfx_transformer.data.emoji_names import base_name, emoji_pairs
+from tfx_transformer.data.splits import SPLITS
 
 
 def test_korean_names_are_those_of_the_package():
@@ -72,11 +73,6 @@ def test_variants_share_a_base_name(names, base):
 def test_words_that_only_begin_like_a_variant_are_kept():
     assert base_name("mango") == "mango"
     assert base_name("rightful owner") == "rightful owner"
-
-
-def test_the_split_of_a_name_never_changes():
-    names = ("running", "elf", "police officer", "family")
-    assert [split_of(name) for name in names] == ["test", "train", "validation", "train"]
 
 
 def test_an_unknown_language_lists_the_known():

@@ -12,9 +12,9 @@ import tensorflow_datasets as tfds
 
 from tfx_transformer.data.images import Images, load_images
 from tfx_transformer.data.pictures import encode_png
+from tfx_transformer.data.splits import SPLITS
 
 CIFAR = Path(__file__).parents[3] / "shared/data/cifar10/cifar10.zip"
-SPLITS = ("train", "validation", "test")
 
 
 def picture(number):

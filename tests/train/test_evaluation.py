@@ -23,3 +23,8 @@ def test_another_search_is_not_written_as_the_recipe_s(run):
 def test_a_classifier_has_nothing_to_search_for(classify_run):
     with pytest.raises(ValueError, match="a classifier searches for nothing; got Search"):
         evaluate(classify_run[0], search=Search(width=3))
+
+
+def test_a_classifier_has_one_source(classify_run):
+    with pytest.raises(ValueError, match="data of a classifier must be one source; got a b"):
+        evaluate(classify_run[0], ("a", "b"))

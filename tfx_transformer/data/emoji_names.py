@@ -4,12 +4,11 @@ The names are Unicode's own (CLDR), about 3,900 for each pair of languages, half
 several skin tones. Small, real and always there: good for a first run, too small for more.
 """
 
-import hashlib
 import re
 
 from emoji import EMOJI_DATA, LANGUAGES, STATUS, config
 
-SPLITS = ("train", "validation", "test")
+from tfx_transformer.data.splits import SPLITS, split_of
 
 # Words that tell variants of one picture apart. Without them "man running", "woman running" and
 # "person running facing right" are all "running", and must fall into the same split.
@@ -59,12 +58,6 @@ def base_name(english: str) -> str:
     """What variants have in common: "woman curly hair" → "person", "man running" → "running"."""
     words = re.findall(r"\w+", english.lower())
     return " ".join(word for word in words if not _VARIANT_WORD.fullmatch(word)) or "person"
-
-
-def split_of(base: str) -> str:
-    """A stable hash, unlike Python's own, which changes with every process."""
-    tenth = int.from_bytes(hashlib.sha256(base.encode()).digest()[:8], "big") % 10
-    return {0: "test", 1: "validation"}.get(tenth, "train")
 
 
 def _name(code: str) -> str:

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfx_transformer.checks import check_choice
-from tfx_transformer.data.emoji_names import SPLITS, split_of
 from tfx_transformer.data.pictures import ENDINGS, encode_png, is_picture, open_files, read_pictures
 from tfx_transformer.data.prepared import (
     check_prepared,
@@ -30,6 +29,7 @@ from tfx_transformer.data.prepared import (
     find_builder,
     read_classes,
 )
+from tfx_transformer.data.splits import SPLITS, split_of
 
 KNOWN = 'a folder, "FILE.zip", "FILE.npz", "tfds:NAME[/CONFIG]", "embedded:digits"'
 UNLABELLED = ("imagenet2012",)  # TFDS sets whose test split hides the classes
