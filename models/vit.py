@@ -93,7 +93,9 @@ class ViT(Configured, keras.Model):
         channels: C.
         projection: of patches, "conv" or "dense", which compute the same.
         num_tokens: class tokens: 1; 2 with a head each whose mean is the answer (distilled); or 0.
-        pool: without a token, "mean" of all patches, or "sequence", their learned weighted mean.
+        pool: what the head reads: None is the class tokens, or "mean" if there are none. "mean" is
+            that of the patches, behind the last norm; "mean_first" before it; "sequence" their
+            learned weighted mean.
         position: "learned" (resizes with the image), "sincos_2d", or another name in POSITION.
         attention, activation, norm, dropout, drop_path, layer_scale, initializer: as in
             `TransformerBlock`; dropout also falls on the embedded patches, drop_path grows with
@@ -115,7 +117,7 @@ class ViT(Configured, keras.Model):
         channels=3,
         projection="conv",
         num_tokens=1,
-        pool="mean",
+        pool=None,
         position="learned",
         attention="multi_head",
         activation="gelu",
@@ -130,7 +132,7 @@ class ViT(Configured, keras.Model):
         check_positive(num_classes=num_classes, image_size=image_size, dim=dim, depth=depth)
         check_positive(channels=channels)
         check_choice(0, 1, 2, num_tokens=num_tokens)
-        check_choice("mean", "sequence", pool=pool)
+        check_choice(None, "mean", "mean_first", "sequence", pool=pool)
         check_rate(dropout=dropout, drop_path=drop_path)
         self.num_classes, self.image_size, self.channels = num_classes, image_size, channels
         self.dim, self.depth, self.num_heads, self.mlp_dim = dim, depth, num_heads, mlp_dim
@@ -173,6 +175,11 @@ class ViT(Configured, keras.Model):
         ]
         self.last_norm = NORM.make(norm, name="last_norm", **shared)
 
+    @property
+    def reads_tokens(self):
+        """Whether the heads read the class tokens, one each."""
+        return self.pool is None and self.num_tokens > 0
+
     def grid(self, images_shape):
         """Rows and columns of tokens for images of this shape."""
         if self.patch_size is not None:
@@ -187,16 +194,16 @@ class ViT(Configured, keras.Model):
         tokenizer.build(images)
         for layer in (self.place, *self.blocks, self.last_norm):
             layer.build(shape)
-        heads = max(self.num_tokens, 1)
         if self.num_tokens:
             self.tokens.build(shape)
             self.token_place = self.add_weight(
                 shape=(self.num_tokens, self.dim), initializer="random_normal", name="token_place"
             )
-        elif self.pool == "sequence":
+        if self.pool == "sequence":
             self.importance = build_dense(self, "importance", self.dim, 1)
         self.heads = [
-            build_dense(self, f"head_{i}", self.dim, self.num_classes) for i in range(heads)
+            build_dense(self, f"head_{i}", self.dim, self.num_classes)
+            for i in range(self.num_tokens if self.reads_tokens else 1)
         ]
 
     def call(self, images, training=None):
@@ -225,19 +232,23 @@ class ViT(Configured, keras.Model):
         for block in self.blocks:
             x, seen, _ = block(x, training=training)
             weights.append(seen["self"])
-        x = self.last_norm(x)
-        return self.summarise(x), weights
+        if self.pool == "mean_first":
+            return self.last_norm(self.summarise(x)), weights
+        return self.summarise(self.last_norm(x)), weights
 
     def summarise(self, x):
-        """(B, N, D) → the vectors that stand for the image, (B, heads, D)."""
-        if self.num_tokens:
+        """(B, tokens + N, D) → the vectors that stand for the image, (B, heads, D)."""
+        if self.reads_tokens:
             return x[:, : self.num_tokens]
-        if self.pool == "mean":
-            return ops.mean(x, axis=1, keepdims=True)
-        share = ops.softmax(apply_dense(self.importance, x), axis=1)  # (B, N, 1)
-        return ops.matmul(ops.swapaxes(share, 1, 2), x)
+        x = x[:, self.num_tokens :]  # (B, N, D)
+        if self.pool == "sequence":
+            share = ops.softmax(apply_dense(self.importance, x), axis=1)  # (B, N, 1)
+            return ops.matmul(ops.swapaxes(share, 1, 2), x)
+        return ops.mean(x, axis=1, keepdims=True)
 
     def attention_maps(self, images):
         """{"block_0/self": (B, H, N, N), …}; class tokens come first among the N."""
+        if not self.built:
+            self.build(images.shape)
         _, weights = self.encode(images)
         return {f"block_{i}/self": seen for i, seen in enumerate(weights)}

@@ -92,6 +92,16 @@ def test_a_cell_sees_its_window(height, width, shift, draw, randomise):
             np.testing.assert_allclose(found, np.broadcast_to(wanted, (B, H)), atol=1e-5)
 
 
+@GRIDS
+def test_the_weights_are_found_on_the_grid(height, width, shift, draw, randomise):
+    x = draw(B, height, width, D)
+    layer = randomise(WindowAttention(D, H, window=W, shift=shift), x)
+    cells = height * width
+    expected = by_loops(layer, x, shift)[1].reshape(B, H, cells, cells)
+    found = convert_to_numpy(layer.on_grid(layer(x)[1], height, width))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("shift", [0, 1])
 def test_far_cells_have_no_influence(shift, draw, randomise):
     height, width = 5, 7

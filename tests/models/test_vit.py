@@ -23,6 +23,8 @@ KINDS = {
     "dense": {"projection": "dense"},
     "distilled": {"num_tokens": 2},
     "mean": {"num_tokens": 0, "layer_scale": 0.1},
+    "mean beside tokens": {"num_tokens": 2, "pool": "mean"},
+    "mean first": {"num_tokens": 0, "pool": "mean_first"},
     "fixed positions": {"position": "sincos_2d"},
     "compact": {"patch_size": None, "conv_depth": 2, "num_tokens": 0, "pool": "sequence"},
 }
@@ -89,6 +91,46 @@ def test_it_comes_back_from_a_file(model, images, tmp_path):
     np.testing.assert_allclose(numpy(again(images)), numpy(model(images)), atol=1e-6)
 
 
+@pytest.mark.parametrize("num_tokens", [0, 1, 2])
+def test_each_pool_is_its_definition(num_tokens, randomise, images):
+    """What leaves the last block → what the head reads, in numpy."""
+
+    def norm(x):
+        unit = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
+        return unit * numpy(model.last_norm.scale) + numpy(model.last_norm.offset)
+
+    def weighted(x):
+        share = np.exp(x @ numpy(model.importance.kernel) + numpy(model.importance.bias))
+        return (x * share / share.sum(1, keepdims=True)).sum(1)
+
+    pools = {
+        "mean": lambda x: norm(x[:, num_tokens:]).mean(1),
+        "mean_first": lambda x: norm(x[:, num_tokens:].mean(1)),
+        "sequence": lambda x: weighted(norm(x[:, num_tokens:])),
+        None: lambda x: norm(x)[:, 0] if num_tokens else norm(x).mean(1),
+    }
+    for pool, definition in pools.items():
+        options = {"num_tokens": num_tokens, "pool": pool}
+        model = randomise(create_model("vit", "tiny", num_classes=5, **options), images)
+        x = model.place(model.patches(images), grid=(4, 4))
+        if num_tokens:
+            x = np.concatenate([np.zeros((3, num_tokens, 16)), numpy(x)], axis=1).astype("float32")
+            x[:, :num_tokens] = numpy(model.tokens.tokens) + numpy(model.token_place)
+        for block in model.blocks:
+            x = block(x)[0]
+        found = numpy(model.encode(images)[0])
+        assert found.shape == (3, num_tokens if pool is None and num_tokens else 1, 16)
+        np.testing.assert_allclose(found[:, 0], definition(numpy(x)), atol=1e-4)
+
+
+def test_maps_are_made_before_the_first_call_too(images):
+    model = create_model("vit", "tiny", num_classes=5)
+    maps = model.attention_maps(images)
+    for name, weights in model.attention_maps(images).items():
+        np.testing.assert_array_equal(numpy(maps[name]), numpy(weights))
+        np.testing.assert_allclose(numpy(weights).sum(-1), 1, atol=1e-5)
+
+
 def test_images_of_another_size_are_read_too(randomise, images, draw):
     model = randomise(create_model("vit", "tiny", num_classes=5), images)
     assert numpy(model(draw(2, 24, 32, 3))).shape == (2, 5)
@@ -128,7 +170,7 @@ def test_it_is_its_definition_in_loops(randomise, draw):
 def test_wrong_options_are_named():
     with pytest.raises(ValueError, match="patch_size must divide the image's height"):
         create_model("vit", "tiny", num_classes=5, patch_size=5)
-    with pytest.raises(ValueError, match="unknown pool 'max'; known: mean, sequence"):
+    with pytest.raises(ValueError, match="unknown pool 'max'; known: None, mean, mean_first, seq"):
         create_model("vit", "tiny", num_classes=5, pool="max")
     with pytest.raises(ValueError, match="unknown num_tokens 3; known: 0, 1, 2"):
         create_model("vit", "tiny", num_classes=5, num_tokens=3)

@@ -52,8 +52,7 @@ class WindowAttention(MultiHeadAttention):
     def call(self, x, training=None):
         height, width = x.shape[1:3]
         w = self.window
-        rows, columns = -(-height // w), -(-width // w)  # windows
-        down, right = (self.shift if windows > 1 else 0 for windows in (rows, columns))
+        rows, columns, down, right = self.windows(height, width)
         mask = window_mask(height, width, w, down, right)
 
         x = ops.pad(x, ((0, 0), (0, rows * w - height), (0, columns * w - width), (0, 0)))
@@ -77,6 +76,29 @@ class WindowAttention(MultiHeadAttention):
         x = ops.reshape(x, (-1, rows * w, columns * w, self.dim))
         x = ops.roll(x, (down, right), axis=(1, 2))
         return x[:, :height, :width], weights
+
+    def windows(self, height, width):
+        """How many there are in a column and a row, and how far they are moved down and right."""
+        rows, columns = -(-height // self.window), -(-width // self.window)
+        down, right = (self.shift if windows > 1 else 0 for windows in (rows, columns))
+        return rows, columns, down, right
+
+    def on_grid(self, weights, height, width):
+        """The weights of windows → of each cell for each other: (B, H, N, N), N = height · width.
+
+        Cells are counted row by row. Where a cell does not see another there is a 0.
+        """
+        w = self.window
+        rows, columns, down, right = self.windows(height, width)
+        row = (np.arange(height) - down)[:, None] % (rows * w)  # in the grid of windows
+        column = (np.arange(width) - right) % (columns * w)
+        window = (row // w * columns + column // w).reshape(-1)  # (N,)
+        place = (row % w * w + column % w).reshape(-1)
+        x = ops.transpose(weights, (0, 2, 1, 3, 4))
+        x = ops.reshape(x, (-1, self.num_heads, rows * columns * w * w, w * w))
+        x = ops.take(x, window * w * w + place, axis=2)  # (B, H, N, w²), a line for each query
+        x = ops.take(x, place, axis=3)  # (B, H, N, N)
+        return ops.where(window[:, None] == window, x, ops.zeros_like(x))
 
 
 def relative_index(window):

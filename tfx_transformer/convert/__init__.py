@@ -1,0 +1,15 @@
+"""Loads models that others trained: checkpoints of timm, Hugging Face and the papers' authors.
+
+    model = create_model("vit", "b16", num_classes=1000)
+    load_weights(model, "model.safetensors")
+
+A checkpoint does not say how it is computed: the options of our model that give the same numbers
+stand at the top of `vit.py`, `swin.py` and `mlp_mixer.py`.
+"""
+
+from tfx_transformer.convert.checkpoint import read_weights
+from tfx_transformer.convert.load import load_weights
+
+load_vit_weights = load_weights  # its name when there was only the ViT
+
+__all__ = ["load_vit_weights", "load_weights", "read_weights"]
