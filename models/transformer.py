@@ -27,7 +27,8 @@ class Transformer(Configured, keras.Model):
         dim, depth, num_heads, mlp_dim: D; blocks in each stack; H; F.
         source_vocab_size: of the source, where it has a vocabulary of its own.
         tie: which tables are one: "all" (source, target and output), "output" (target and output)
-            or "none".
+            or "none"; None ties what the vocabularies allow.
+        output_bias: whether each token has a number of its own that is added to its logit.
         position: a name in POSITION that acts on tokens, or a dict of its options.
         memory: decoder block i reads the encoder's "final" block, or "layerwise" its block i.
         attention: of all blocks, a name in ATTENTION or a dict of its options.
@@ -50,7 +51,8 @@ class Transformer(Configured, keras.Model):
         num_heads,
         mlp_dim,
         source_vocab_size=None,
-        tie="all",
+        tie=None,
+        output_bias=False,
         position="sinusoidal",
         memory="final",
         attention="multi_head",
@@ -64,7 +66,7 @@ class Transformer(Configured, keras.Model):
     ):
         super().__init__(**kwargs)
         check_positive(vocab_size=vocab_size, dim=dim, depth=depth)
-        check_choice("all", "output", "none", tie=tie)
+        check_choice("all", "output", "none", None, tie=tie)
         check_choice("final", "layerwise", memory=memory)
         check_rate(dropout=dropout)
         if tie == "all" and source_vocab_size not in (None, vocab_size):
@@ -72,9 +74,11 @@ class Transformer(Configured, keras.Model):
                 'tie="all" needs one vocabulary; '
                 f"got source_vocab_size={source_vocab_size}, vocab_size={vocab_size}"
             )
+        tie = tie or ("output" if source_vocab_size not in (None, vocab_size) else "all")
         self.vocab_size, self.source_vocab_size = vocab_size, source_vocab_size
         self.dim, self.depth, self.num_heads, self.mlp_dim = dim, depth, num_heads, mlp_dim
         self.tie, self.position, self.memory, self.attention = tie, position, memory, attention
+        self.output_bias = output_bias
         self.activation, self.norm, self.norm_first = activation, norm, norm_first
         self.dropout, self.drop_path, self.initializer = dropout, drop_path, initializer
 
@@ -125,6 +129,9 @@ class Transformer(Configured, keras.Model):
             self.decoder_norm.build(shape)
         if self.tie == "none":
             self.head = build_dense(self, "head", self.dim, self.vocab_size, use_bias=False)
+        if self.output_bias:
+            shape = (self.vocab_size,)
+            self.bias = self.add_weight(shape=shape, initializer="zeros", name="output_bias")
 
     def call(self, inputs, training=None):
         memory, source_mask, _ = self.encode(inputs["source"], training=training)
@@ -173,7 +180,8 @@ class Transformer(Configured, keras.Model):
 
     def logits(self, x):
         """(B, T, D) → (B, T, V)."""
-        return apply_dense(self.head, x) if self.tie == "none" else self.target_embedding.logits(x)
+        y = apply_dense(self.head, x) if self.tie == "none" else self.target_embedding.logits(x)
+        return y + ops.cast(self.bias, y.dtype) if self.output_bias else y
 
     def initial_state(self, inputs, max_length):
         """What decoding starts from: the source read once, and room for `max_length` tokens."""

@@ -14,7 +14,6 @@ from matplotlib.text import Text
 
 from tfx_transformer.plots import (
     plot_attention,
-    plot_curves,
     plot_heads,
     plot_mask,
     plot_positions,
@@ -26,12 +25,6 @@ WEIGHTS = np.array([[1.0, 0.0, 0.0], [0.1, 0.9, 0.0]])
 KOREAN = ["▁빨간", "▁사과", "</s>"]
 JAPANESE = ["▁国際", "学校", "に", "通って", "います", "。", "</s>"]
 EUROPEAN = ["▁Straße", "▁läuft", "▁cœur", "▁élève", "$x$"]
-RECORDS = [
-    {"step": 500, "loss": 2.5, "perplexity": 11.0, "bleu": 21.0, "tokens_per_second": 900.0},
-    {"step": 250, "loss": 5.0, "perplexity": 140.0, "bleu": 9.5},
-    {"step": 750, "loss": math.nan, "perplexity": None, "bleu": 21.0},
-    {"step": 1000, "loss": 2.0, "perplexity": 8.0, "bleu": 20.0},
-]
 
 
 @pytest.fixture
@@ -61,7 +54,6 @@ PICTURES = {  # one of each, with letters of all languages
     "word": lambda path: plot_word(attention(2, 7), path, JAPANESE, 3, "通って → 학교"),
     "positions": lambda path: plot_positions(waves(), path, "위치 位置"),
     "mask": lambda path: plot_mask(attention(5, 3) > 0.2, path, EUROPEAN, KOREAN, "마스크"),
-    "curves": lambda path: plot_curves(RECORDS, path, "학습 学習"),
 }
 
 
@@ -80,7 +72,7 @@ def test_every_ending_writes_its_format(name, tmp_path):
 
 def test_threads_draw_the_same_pictures_and_change_no_setting(tmp_path):
     settings = {key: matplotlib.rcParams[key] for key in matplotlib.rcParams}
-    names = ["attention", "word", "curves"]
+    names = ["attention", "word", "mask"]
     alone = [PICTURES[name](tmp_path / f"{name}.png").read_bytes() for name in names]
     with ThreadPoolExecutor(len(names)) as pool:
         together = pool.map(lambda name: PICTURES[name](tmp_path / f"{name}_2.png"), names)
@@ -225,19 +217,6 @@ def test_a_mask_has_two_colours_and_says_which_is_which(saved, tmp_path):
     assert np.abs(np.subtract(may, may_not)).max() > 0.5
 
 
-def test_the_curves_are_the_records_and_the_best_bleu_is_marked(saved, tmp_path):
-    plot_curves(RECORDS, tmp_path / "x.png")
-    loss, perplexity, bleu = saved[0].axes  # chrF was not recorded
-    assert [axes.get_title() for axes in saved[0].axes] == ["loss", "perplexity", "BLEU"]
-    np.testing.assert_allclose(loss.lines[0].get_xydata(), [[250, 5], [500, 2.5], [1000, 2]])
-    np.testing.assert_allclose(perplexity.lines[0].get_ydata(), [140, 11, 8])
-    assert (loss.get_yscale(), perplexity.get_yscale()) == ("linear", "log")
-    assert {"10", "20", "50", "100"} <= set(labels(perplexity.yaxis))
-    np.testing.assert_allclose(bleu.lines[0].get_xdata(), [250, 500, 750, 1000])
-    np.testing.assert_allclose(bleu.lines[1].get_xydata(), [[500, 21]])  # the first of two
-    assert bleu.get_legend().texts[0].get_text() == "best: 21.00 at step 500"
-
-
 def test_the_terminal_shows_the_same():
     lines = show_attention(WEIGHTS, ["x", "y"], ["a", "b", "c"]).splitlines()
     assert lines[0].split() == ["a", "b", "c"]
@@ -273,9 +252,6 @@ def test_the_terminal_lines_up_for_wide_letters_and_long_words():
         (lambda p: plot_positions([[math.inf]], p), "encoding must be finite.*; got inf"),
         (lambda p: plot_mask(WEIGHTS, p), "mask must be boolean.*; got mask of float64"),
         (lambda p: plot_mask(np.ones(3, bool), p), r"mask must have axes \(T, S\)"),
-        (lambda p: plot_curves([], p), r"lines must hold some of loss, .*; got lines=\[\]"),
-        (lambda p: plot_curves([{"step": 1}], p), "lines must hold some of loss"),
-        (lambda p: plot_curves([{"loss": 1}], p), "lines must each have a step; got {'loss': 1}"),
         (lambda p: show_attention(WEIGHTS, "abc", "abc"), "queries must be 2 labels; got 3"),
     ],
 )

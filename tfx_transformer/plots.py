@@ -1,4 +1,4 @@
-"""Pictures of attention, positions, masks and learning, as files and for a terminal.
+"""Pictures of attention, positions and masks, as files and for a terminal.
 
 Each file's ending (png, svg, pdf) chooses its format. A picture grows with its content up to a
 limit; then its cells shrink. No pyplot and no settings: it needs no display and may run in threads.
@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from tfx_transformer.fonts import check_labels, pad_left, save_figure, shorten, text_columns
 
@@ -21,15 +21,6 @@ INCH = (1, 1)  # a figure of one inch: places in it are in inches, and what is o
 LONGEST = 13  # inches of a map's longer side
 SHADES = " ░▒▓█"
 BLUE, RED, GREY, PALE = "#3b6ea5", "#c44e52", "0.45", "0.92"
-CURVES = {  # what a run may have recorded
-    "loss": "loss",
-    "perplexity": "perplexity",
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "validation_loss": "validation loss",
-    "accuracy": "accuracy, %",
-}
-BEST = ("bleu", "accuracy")  # of which the greatest is marked
 
 
 def plot_attention(weights, path, queries=None, keys=None, title="") -> Path:
@@ -166,37 +157,6 @@ def plot_mask(mask, path, queries=None, keys=None, title="") -> Path:
     return save_figure(figure, path)
 
 
-def plot_curves(lines: list[dict], path, title="") -> Path:
-    """Learning curves: a panel for each name in CURVES that was recorded.
-
-    Args:
-        lines: records such as {"step": 250, "loss": 3.1, "bleu": 10.2}.
-        path: where to; the ending chooses the format (png, svg, pdf).
-        title: above the picture.
-    """
-    curves = {name: curve for name in CURVES if len(curve := _curve(lines, name))}
-    if not curves:
-        raise ValueError(f"lines must hold some of {', '.join(CURVES)}; got lines={lines!r:.200}")
-    figure, (_, columns) = Figure(figsize=INCH), _grid(len(curves))
-    for panel, (name, curve) in enumerate(curves.items()):
-        axes = figure.add_axes((panel % columns * 4.2, -(panel // columns) * 3.1, 3.5, 2.3))
-        steps, values = curve.T
-        axes.plot(steps, values, marker="o" if len(steps) <= 40 else "", markersize=3, color=BLUE)
-        axes.set(title=CURVES[name], xlabel="step")
-        _open_frame(axes)
-        if name == "perplexity" and values.max() > 10 * values.min() > 0:
-            axes.set_yscale("log")
-            axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), minor_locator=NullLocator())
-            axes.yaxis.set(major_formatter="{x:,g}")
-        if name in BEST:
-            best = values.argmax()
-            label = f"best: {values[best]:.2f} at step {steps[best]:,.0f}"
-            axes.plot(steps[best], values[best], "o", color=RED, label=label)
-            axes.legend(frameon=False)
-    _headline(figure, 2.1 * columns - 0.35, 2.8, title)
-    return save_figure(figure, path)
-
-
 def show_attention(weights, queries, keys) -> str:
     """One head's weights (T, S) for a terminal: a line for each query, the darker the more."""
     weights = _numbers("TS", 0, weights=weights)
@@ -285,15 +245,6 @@ def _head_colours(num_heads: int) -> np.ndarray:
     if num_heads <= 10:
         return matplotlib.colormaps["tab10"](np.arange(num_heads))
     return matplotlib.colormaps["turbo"](np.linspace(0.05, 0.95, num_heads))
-
-
-def _curve(lines: list[dict], name: str) -> np.ndarray:
-    """(points, 2): the steps, in order, and what was recorded then; NaN is left out."""
-    for line in lines:
-        if "step" not in line:
-            raise ValueError(f"lines must each have a step; got {line!r} among lines")
-    points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
-    return np.array([point for point in sorted(points) if math.isfinite(point[1])])
 
 
 def _open_frame(axes) -> None:

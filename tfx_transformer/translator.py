@@ -1,6 +1,5 @@
 """A model, its tokenizers and a decoder as one function: strings in, strings out."""
 
-import keras
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
@@ -9,6 +8,7 @@ from tfx_transformer.data.tokenizer import END, PAD, START
 from tfx_transformer.decoding import DECODERS
 from tfx_transformer.graph import graph
 from tfx_transformer.lines import translate_lines
+from tfx_transformer.search import search
 
 SMALLEST_LENGTH = 16  # of a source that XLA compiles for
 
@@ -61,19 +61,9 @@ class Translator(tf.Module):
         # no translation is longer than this; a model that babbles is stopped
         length = tf.reduce_sum(tf.cast(source != PAD, tf.int32), axis=1)
         room = tf.minimum(2 * tf.shape(source)[1] + 10, self.max_length)
-        values = [(v, tf.convert_to_tensor(v.value)) for v in self.model.variables]
-        with keras.StatelessScope(state_mapping=values):  # reads each weight once, not once a step
-            found = self.decoder(
-                self.model.step,
-                self.model.initial_state({"source": source}, room),
-                tf.shape(source)[0],
-                room,
-                START,
-                END,
-                PAD,
-                limit=tf.minimum(2 * length + 10, max_length),
-            )
-        return {name: found[name] for name in ("tokens", "score", "length")}
+        limit = tf.minimum(2 * length + 10, max_length)
+        rows = tf.shape(source)[0]
+        return search(self.model, self.decoder, {"source": source}, rows, room, limit)
 
     def _decode(self, source, max_length):
         """As `search`; where XLA compiles it, on few shapes."""
@@ -106,11 +96,14 @@ class Translator(tf.Module):
     def align(self, source, tokens):
         """How much each token (B, T) read of each source token (B, S): (B, T, S), rows sum to 1.
 
-        The mean over the decoder's heads and blocks.
+        The mean over the decoder's heads and blocks; zeros for a model that has no attention.
         """
         target = tf.concat([tf.fill([tf.shape(tokens)[0], 1], START), tokens[:, :-1]], axis=1)
         maps = self.model.attention_maps({"source": source, "target": target})
         cross = [weights for name, weights in maps.items() if name.endswith("/cross")]
+        if not cross:
+            shape = (tf.shape(tokens)[0], tf.shape(tokens)[1], tf.shape(source)[1])
+            return tf.zeros(shape)
         weights = tf.reduce_mean(tf.concat(cross, axis=1), axis=1)
         return tf.where((tokens != PAD)[:, :, None], weights, 0.0)
 

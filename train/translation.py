@@ -22,7 +22,8 @@ from tfx_transformer.losses import TokenCrossentropy
 from tfx_transformer.metrics import perplexity, translation_scores
 from tfx_transformer.models import create_model
 from tfx_transformer.train.folder import SIDES, TranslateRun, load_tokenizers
-from tfx_transformer.train.recipe import Search, TranslateData, TranslateRecipe
+from tfx_transformer.train.recipe import TranslateData, TranslateRecipe
+from tfx_transformer.train.searching import Search
 from tfx_transformer.translator import Translator
 
 
@@ -85,7 +86,7 @@ def make_model(recipe: TranslateRecipe, tokenizers):
     source_size, target_size = (tokenizer.vocab_size for tokenizer in tokenizers)
     options = recipe.model.overrides() | {"vocab_size": target_size}
     if not recipe.data.joint:
-        options = {"tie": "output", "source_vocab_size": source_size} | options
+        options["source_vocab_size"] = source_size
     model = create_model(recipe.model.name, recipe.model.variant, **options)
     model.build({"source": (None, None), "target": (None, None)})
     return model

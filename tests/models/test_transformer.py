@@ -24,6 +24,7 @@ OPTIONS = {
         "position": {"kind": "sinusoidal", "layout": "halves"},
     },
     "batch norm": {"norm": "batch"},
+    "a bias for each token": {"output_bias": True},
 }
 
 
@@ -60,9 +61,28 @@ def test_tables_are_tied_as_asked():
 
     assert count(tie="output") - count() == 11 * 16
     assert count(tie="output", source_vocab_size=8) - count() == 8 * 16
+    assert count(source_vocab_size=8) == count(tie="output", source_vocab_size=8)
     assert count(tie="none") - count() == 2 * 11 * 16
     with pytest.raises(ValueError, match='tie="all" needs one vocabulary; got source_vocab_size=8'):
-        create_model("transformer", "tiny", vocab_size=11, source_vocab_size=8)
+        create_model("transformer", "tiny", vocab_size=11, source_vocab_size=8, tie="all")
+
+
+@pytest.mark.parametrize("tie", ["all", "none"])
+def test_each_token_has_a_bias_if_asked(tie, draw):
+    models = [
+        create_model("transformer", "tiny", vocab_size=11, tie=tie, output_bias=output_bias)
+        for output_bias in (False, True)
+    ]
+    for model in models:
+        model.build(SHAPES)
+    plain, biased = models
+    assert biased.count_params() - plain.count_params() == 11
+    biased.bias.assign(draw(11))
+    others = [weight for weight in biased.weights if weight is not biased.bias]
+    for weight, value in zip(others, plain.get_weights(), strict=True):
+        weight.assign(value)
+    added = numpy(biased(INPUTS)) - numpy(plain(INPUTS))
+    np.testing.assert_allclose(added, np.broadcast_to(biased.bias, (2, 3, 11)), atol=1e-5)
 
 
 def test_logits_have_a_score_for_every_token(model):
@@ -163,10 +183,6 @@ def test_saved_and_loaded_gives_the_same_logits(model, tmp_path):
     assert loaded.get_config() == model.get_config()
 
 
-def test_unknown_names_list_the_known():
-    with pytest.raises(ValueError, match="unknown model 'rnn'; known: transformer"):
-        create_model("rnn", "tiny")
-    with pytest.raises(ValueError, match="unknown transformer variant 'huge'; known: tiny, small"):
-        create_model("transformer", "huge")
+def test_an_unknown_memory_lists_the_known():
     with pytest.raises(ValueError, match="unknown memory 'first'; known: final, layerwise"):
         create_model("transformer", "tiny", vocab_size=11, memory="first")

@@ -1,0 +1,15 @@
+from dataclasses import replace
+
+from tfx_transformer.train import translate_multi30k_bilinear, translate_multi30k_lstm
+
+
+def test_the_recipe_is_whole(check_recipe):
+    assert check_recipe(translate_multi30k_bilinear) > 100_000
+
+
+def test_only_the_attention_differs():
+    own = translate_multi30k_bilinear.RECIPE
+    assert own.model.attention == "bilinear"
+    assert (
+        replace(own, model=translate_multi30k_lstm.RECIPE.model) == translate_multi30k_lstm.RECIPE
+    )

@@ -1,0 +1,14 @@
+"""Multi30k with LSTMs and attention by a small network (arXiv:1409.0473).
+
+Run:     tfx-transformer train translate_multi30k_additive --data.train train.en.gz train.de.gz
+         --data.validation val.en.gz val.de.gz --data.test test_2016_flickr.en.gz
+         test_2016_flickr.de.gz
+Time:    not measured yet
+Result:  not measured yet
+"""
+
+from dataclasses import replace
+
+from tfx_transformer.train.translate_multi30k_lstm import RECIPE as LSTM
+
+RECIPE = replace(LSTM, model=replace(LSTM.model, attention="additive", readout="combined"))

@@ -1,0 +1,23 @@
+"""Multi30k with two LSTMs and one vector between them (arXiv:1409.3215).
+
+The floor of the comparison in docs/road_to_attention.md; its other recipes change a word of it.
+
+Run:     tfx-transformer train translate_multi30k_lstm --data.train train.en.gz train.de.gz
+         --data.validation val.en.gz val.de.gz --data.test test_2016_flickr.en.gz
+         test_2016_flickr.de.gz
+Time:    not measured yet
+Result:  not measured yet
+"""
+
+from dataclasses import replace
+
+from tfx_transformer.train import translate_multi30k
+from tfx_transformer.train.recipe import Optimizer, TranslateModel
+
+RECIPE = replace(
+    translate_multi30k.RECIPE,
+    model=TranslateModel("rnn_seq2seq", "small"),
+    optimizer=Optimizer(learning_rate=2e-3, schedule="cosine", warmup_steps=200, clip_norm=1.0),
+    steps=3500,
+    average=3,
+)

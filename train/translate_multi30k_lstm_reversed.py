@@ -1,0 +1,14 @@
+"""Multi30k with two LSTMs, the source read from its end (arXiv:1409.3215, section 3.3).
+
+Run:     tfx-transformer train translate_multi30k_lstm_reversed --data.train train.en.gz train.de.gz
+         --data.validation val.en.gz val.de.gz --data.test test_2016_flickr.en.gz
+         test_2016_flickr.de.gz
+Time:    not measured yet
+Result:  not measured yet
+"""
+
+from dataclasses import replace
+
+from tfx_transformer.train.translate_multi30k_lstm import RECIPE as LSTM
+
+RECIPE = replace(LSTM, model=replace(LSTM.model, reverse_source=True))
