@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
-from tfx_transformer.data.pixels import centre_crop, decode, normalise
+from tfx_transformer.data.pixels import decode_batch, normalise
 from tfx_transformer.graph import graph
 
 
@@ -33,10 +33,7 @@ class Classifier(tf.Module):
     ):
         super().__init__()
         check_positive(top_k=top_k)
-        if len(class_names) != model.num_classes:
-            raise ValueError(
-                f"class_names must be {model.num_classes}, as the model's; got {len(class_names)}"
-            )
+        check_names(class_names, model)
         self.model, self.class_names = model, list(class_names)
         self.crop_ratio, self.normalisation = crop_ratio, normalisation
         self.top_k = min(top_k, len(class_names))
@@ -51,7 +48,7 @@ class Classifier(tf.Module):
     def _classify(self, image):
         """Files (B,) → as `predict`, and which were readable; the others have no label."""
         images, is_readable = self.read(image)
-        found = self._answer(self.logits(images))
+        found = name_classes(self.logits(images), self.class_names, self.top_k)
         flag = is_readable[:, None]
         labels, scores = tf.where(flag, found["labels"], ""), tf.where(flag, found["scores"], 0.0)
         return {
@@ -64,38 +61,26 @@ class Classifier(tf.Module):
 
     def _predict(self, image):
         """Pixels (B, size, size, 3) from 0 to 1 → the likeliest classes and their shares."""
-        return self._answer(self.logits(255 * image))
+        return name_classes(self.logits(255 * image), self.class_names, self.top_k)
 
     def _logits(self, image):
         """Pixels from 0 to 255 → logits (B, C)."""
         return self.model(normalise(image, self.normalisation), training=False)
 
-    def _answer(self, logits):
-        scores, places = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), self.top_k)
-        labels = tf.gather(tf.constant(self.class_names), places)
-        return {
-            "label": labels[:, 0],
-            "score": scores[:, 0],
-            "labels": labels,
-            "scores": scores,
-        }
-
     def _read(self, image):
-        """Files (B,) → images (B, size, size, 3) from 0 to 255, and which of them are readable.
+        """Files (B,) → images (B, size, size, 3) from 0 to 255, and which of them are readable."""
+        return decode_batch(image, self.model.image_size, self.crop_ratio)
 
-        A decoder fails for a whole batch; a data set inside the graph may drop what fails.
-        """
-        size, count = self.model.image_size, tf.size(image, tf.int64)
 
-        def prepare(place, encoded):
-            return place, centre_crop(decode(encoded), size, self.crop_ratio)
+def name_classes(logits, class_names, top_k):
+    """Logits (B, C) → the likeliest class and its share (B,), and the `top_k` likeliest."""
+    scores, places = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), top_k)
+    labels = tf.gather(tf.constant(class_names), places)
+    return {"label": labels[:, 0], "score": scores[:, 0], "labels": labels, "scores": scores}
 
-        nothing = tf.data.Dataset.from_tensors((count, tf.zeros([size, size, 3])))
-        files = tf.data.Dataset.from_tensor_slices(image).enumerate()
-        files = files.map(prepare, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
-        places, images = files.concatenate(nothing).batch(count + 1).get_single_element()
-        shape = tf.stack([count + 1, size, size, 3])
-        images = tf.scatter_nd(places[:, None], images, shape)[:-1]
-        is_readable = tf.scatter_nd(places[:, None], tf.ones_like(places), [count + 1])[:-1] > 0
-        images.set_shape([None, size, size, 3])
-        return images, is_readable
+
+def check_names(class_names, model) -> None:
+    if len(class_names) != model.num_classes:
+        raise ValueError(
+            f"class_names must be {model.num_classes}, as the model's; got {len(class_names)}"
+        )

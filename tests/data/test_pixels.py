@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_transformer.data.pixels import NORMALISATION, centre_crop, decode, normalise
+from tfx_transformer.data.pixels import (
+    NORMALISATION,
+    centre_crop,
+    decode,
+    decode_batch,
+    normalise,
+)
 
 
 def image(height, width):
@@ -46,3 +52,36 @@ def test_bytes_become_pixels():
     pixels = image(5, 7)
     decoded = decode(tf.io.encode_png(pixels.astype("uint8")))
     np.testing.assert_array_equal(decoded, pixels)
+
+
+def png(height, width):
+    return tf.io.encode_png(image(height, width).astype("uint8")).numpy()
+
+
+def test_each_file_of_a_batch_is_read_as_alone_and_keeps_its_place():
+    good = [png(9, 30), png(17, 8), png(11, 11)]
+    files = [b"", good[0], good[1], good[0][:40], good[2], b"GIF89a"]
+    images, is_readable = decode_batch(tf.constant(files), 8, 0.9)
+    assert is_readable.numpy().tolist() == [False, True, True, False, True, False]
+    assert images.shape == (6, 8, 8, 3)
+    for place, file in zip([1, 2, 4], good, strict=True):
+        np.testing.assert_allclose(images[place], centre_crop(decode(file), 8, 0.9), atol=1e-3)
+    assert not images.numpy()[[0, 3, 5]].any()
+
+
+@pytest.mark.parametrize("files", [[], [b"junk", b""]])
+def test_a_batch_of_nothing_is_nothing(files):
+    images, is_readable = decode_batch(tf.constant(files, tf.string), 7)
+    assert images.shape == (len(files), 7, 7, 3) and not is_readable.numpy().any()
+    assert not images.numpy().any()
+
+
+def test_a_batch_is_read_inside_a_graph_whatever_its_length():
+    read = tf.function(
+        lambda files: decode_batch(files, 8), [tf.TensorSpec([None], tf.string)], autograph=False
+    )
+    assert read.get_concrete_function().structured_outputs[0].shape.as_list() == [None, 8, 8, 3]
+    for count in (1, 3):
+        images, is_readable = read(tf.constant([png(8, 8)] * count))
+        np.testing.assert_array_equal(images, np.repeat(image(8, 8)[None], count, axis=0))
+        assert is_readable.numpy().tolist() == [True] * count

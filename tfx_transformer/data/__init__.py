@@ -1,5 +1,7 @@
 """From raw data to Keras's triples `(inputs, targets, weights)`."""
 
+from tfx_transformer.data.caption_batches import CaptionData, CaptionReport, training_captions
+from tfx_transformer.data.captions import Captions, load_captions
 from tfx_transformer.data.image_batches import ImageData, training_images
 from tfx_transformer.data.images import Images, load_images
 from tfx_transformer.data.sources import Pairs, load_pairs
@@ -19,6 +21,9 @@ __all__ = [
     "PAD",
     "START",
     "UNK",
+    "CaptionData",
+    "CaptionReport",
+    "Captions",
     "ImageData",
     "Images",
     "Pairs",
@@ -28,10 +33,12 @@ __all__ = [
     "append_end",
     "encode_source",
     "evaluation_data",
+    "load_captions",
     "load_images",
     "load_pairs",
     "shift",
     "train_tokenizer",
+    "training_captions",
     "training_data",
     "training_images",
 ]

@@ -33,6 +33,27 @@ def centre_crop(image, size: int, crop_ratio: float = 1.0) -> tf.Tensor:
     return tf.clip_by_value(image, 0.0, 255.0)
 
 
+def decode_batch(encoded, size: int, crop_ratio: float = 1.0) -> tuple[tf.Tensor, tf.Tensor]:
+    """Files (B,) → images (B, size, size, 3) from 0 to 255, and which of them are readable, (B,).
+
+    A decoder fails for a whole batch; a data set inside the graph may drop what fails.
+    """
+    count = tf.size(encoded, tf.int64)
+
+    def prepare(place, encoded):
+        return place, centre_crop(decode(encoded), size, crop_ratio)
+
+    nothing = tf.data.Dataset.from_tensors((count, tf.zeros([size, size, 3])))
+    files = tf.data.Dataset.from_tensor_slices(encoded).enumerate()
+    files = files.map(prepare, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
+    places, images = files.concatenate(nothing).batch(count + 1).get_single_element()
+    shape = tf.stack([count + 1, size, size, 3])
+    images = tf.scatter_nd(places[:, None], images, shape)[:-1]
+    is_readable = tf.scatter_nd(places[:, None], tf.ones_like(places), [count + 1])[:-1] > 0
+    images.set_shape([None, size, size, 3])
+    return images, is_readable
+
+
 def normalise(images, normalisation: str = "half") -> tf.Tensor:
     """Pixels from 0 to 255 → with a mean of about 0 and a deviation of about 1."""
     mean, deviation = (255 * np.array(x, "float32") for x in NORMALISATION[normalisation])

@@ -1,0 +1,189 @@
+"""A model that says which colour a picture has, from its files to its scores."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfx_transformer.convert import read_weights
+from tfx_transformer.data.prepared import LazyPictures
+from tfx_transformer.train import captioning
+from tfx_transformer.train.captioning import (
+    Captioning,
+    Judge,
+    captioning_test,
+    describe,
+    load_split,
+    look_at,
+    make_model,
+    make_tokenizer,
+)
+from tfx_transformer.train.evaluation import evaluate
+from tfx_transformer.train.folder import load_caption_run
+from tfx_transformer.train.recipe import CaptionModel
+from tfx_transformer.train.run import train
+from tfx_transformer.train.searching import Search
+
+FIXTURE = Path(__file__).parents[1] / "fixtures/timm.safetensors"
+SIZES = dict(image_size=20, patch_size=4, dim=12, depth=2, num_heads=3, mlp_dim=30)
+VIT = {"kind": "vit", "variant": "tiny", "options": SIZES}
+
+
+class Tokens:
+    vocab_size = 30
+
+
+@pytest.fixture(scope="module")
+def loaded(caption_run):
+    return load_caption_run(caption_run[0])
+
+
+@pytest.fixture(scope="module")
+def captioner(loaded):
+    return loaded.captioner()
+
+
+def test_the_run_learns_and_its_folder_is_complete(caption_run):
+    folder, scores = caption_run
+    assert scores["bleu_4"] > 90 and scores["bleu_1"] > 90 and scores["chrf"] > 90
+    assert scores["pictures"] == 6 and scores["pictures_per_second"] > 0
+    assert json.loads((folder / "test.json").read_text()) == scores
+    present = {path.name for path in folder.iterdir()}
+    assert present == {
+        *("recipe.json", "versions.json", "metrics.jsonl", "model.keras", "test.json"),
+        *("tokenizer", "checkpoints", "samples", "tensorboard"),
+    }
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [60, 120]
+    assert lines[1]["loss"] < lines[0]["loss"]
+    for name in ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "chrf", "tokens_per_second"):
+        assert lines[-1][name] > 0
+    samples = (folder / "samples/step_00000120.txt").read_text()
+    assert samples.count("reference  A small ") == samples.count("model      ") == 5
+    assert "blue/4.png\nreference  A small blue picture ." in samples
+
+
+def test_every_picture_is_told_by_its_own_colour(captioner, loaded):
+    captions = load_split(loaded.recipe.data, "train")  # more than are looked at together
+    assert len(captions) > 3 * captioning.BATCH
+    seen = look_at(captioner, captions)
+    assert seen.shape == (len(captions), 16, 5) and seen.dtype == np.float16
+    alone, _ = captioner.read(tf.constant([captions.items[40]]))
+    np.testing.assert_allclose(seen[40], captioner.look(alone)[0], atol=1e-2)
+    said = describe(captioner, seen)
+    right = [file.split("/")[0] in text for file, text in zip(captions.files, said, strict=True)]
+    assert len(right) == len(captions) and np.mean(right) > 0.9
+
+
+def test_the_judge_scores_the_first_pictures_or_all(captioner, loaded, tmp_path, capsys):
+    captions = load_split(loaded.recipe.data, "validation")
+    judge = Judge(captioner, captions, count=4)
+    scores = judge(7, tmp_path / "samples/x")
+    assert set(scores) == {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "chrf"}
+    samples = (tmp_path / "samples/x.txt").read_text()
+    files = [file for file in captions.files if file in samples]
+    assert files == captions.files[:4]
+    shown = capsys.readouterr().out
+    assert shown.startswith("step 7: bleu_1 ") and files[2] in shown and files[3] not in shown
+    assert judge.whole() > 90 and Judge(captioner, captions, count=1000).count == len(captions)
+
+
+def test_pictures_are_read_one_by_one_where_there_are_many(loaded, monkeypatch):
+    captions = load_split(loaded.recipe.data)
+    rows = [{"image": item} for item in captions.items]
+    lazy = dataclasses.replace(captions, items=LazyPictures(rows, list(range(6)), "image"))
+    monkeypatch.setattr(captioning, "load_captions", lambda *_: lazy)
+    scores = captioning_test(loaded, (), Search(kind="greedy"))
+    assert scores["pictures"] == 6 and scores["bleu_4"] > 90
+
+
+def test_other_pictures_captions_and_names_are_scored(caption_run, pictures, captions, tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("red/2.png\nblue/1.jpg\nred/9.jpg\n")
+    before = (caption_run[0] / "test.json").read_text()
+    scores = evaluate(caption_run[0], (str(pictures), str(captions), str(names)))
+    assert scores["pictures"] == 3 and scores["bleu_4"] > 70
+    assert (caption_run[0] / "test.json").read_text() == before
+    with pytest.raises(ValueError, match="data must be pictures, captions and names; got a b c d"):
+        evaluate(caption_run[0], tuple("abcd"))
+    with pytest.raises(ValueError, match="captions must be a file with those of"):
+        evaluate(caption_run[0], (str(pictures),))
+
+
+def test_bad_data_leaves_nothing_behind(caption_recipe_of, tmp_path):
+    recipe = caption_recipe_of()
+
+    def refuses(message, data=recipe.data, **options):
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            train(dataclasses.replace(recipe, data=data, **options), tmp_path / "run")
+
+    refuses("data.images must name pictures", dataclasses.replace(recipe.data, images=""))
+    refuses("/no/where", dataclasses.replace(recipe.data, images="/no/where"))
+    refuses("captions must be a file", dataclasses.replace(recipe.data, captions=""))
+    for model in (CaptionModel(variant="tiny", freeze=True), CaptionModel(variant="paper")):
+        refuses("model.freeze keeps an encoder as it is: weights must name its file", model=model)
+    assert not (tmp_path / "run").exists()
+
+
+def test_replicas_share_a_batch_evenly(caption_recipe_of, tmp_path):
+    with pytest.raises(ValueError, match="the 7 replicas must divide data.batch_size=24"):
+        Captioning(caption_recipe_of()).prepare(tmp_path, 7)
+
+
+def test_the_tokenizer_is_learned_once(caption_recipe_of, tmp_path):
+    data = caption_recipe_of().data
+    captions = load_split(data, "train")
+    learned = make_tokenizer(data, captions, tmp_path / "new")
+    assert "▁picture" in learned.pieces
+    other = dataclasses.replace(captions, texts=[["something else"]] * len(captions))
+    assert make_tokenizer(data, other, tmp_path / "new").model == learned.model
+
+
+def test_a_batch_holds_pictures_or_what_a_frozen_encoder_sees_of_them(caption_recipe_of, tmp_path):
+    recipe = caption_recipe_of(
+        model=CaptionModel(variant="tiny", encoder=VIT, image_size=20, freeze=True),
+        weights=str(FIXTURE),
+    )
+    recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, flip=False))
+    task = Captioning(recipe)
+    task.prepare(tmp_path, 2)
+    model = task.make_model()
+    kernel = model.regions.network.blocks[1].self_attention.query.kernel
+    stored = read_weights(FIXTURE)["blocks.1.attn.qkv.weight"]
+    np.testing.assert_array_equal(kernel, stored[:12].T)
+
+    inputs, targets, weights = next(iter(task.batches(0)))
+    assert set(inputs) == {"features", "target"} and inputs["features"].shape == (24, 25, 12)
+    assert targets.shape == weights.shape == inputs["target"].shape
+    captions = task.captions["train"]
+    images, _ = task.captioner(model).read(tf.constant(captions.items))
+    seen = np.asarray(model.look(images / 127.5 - 1))  # by mean and deviation of one half
+    for row in inputs["features"].numpy():
+        assert np.abs(seen - row).max(axis=(1, 2)).min() < 1e-2
+    judge = task.judge(model)
+    np.testing.assert_allclose(judge.seen, look_at(judge.captioner, judge.captions))
+    assert len(judge.seen) == len(judge.captions) > judge.count
+    assert judge.describe(2) == describe(judge.captioner, judge.seen[:2])
+
+    task = Captioning(caption_recipe_of())
+    task.prepare(tmp_path, 1)
+    inputs, _, _ = next(iter(task.batches(0)))
+    assert set(inputs) == {"image", "target"} and inputs["image"].shape == (24, 32, 32, 3)
+    assert task.units_per_batch == pytest.approx(task.data.report.tokens / 9)
+
+
+@pytest.mark.parametrize("weights, path", [("package", None), ("lite0.pth", "lite0.pth")])
+def test_the_encoder_s_weights_come_from_the_package_or_a_file(
+    caption_recipe_of, weights, path, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(captioning, "load_efficientnet_lite0", lambda *own: asked.append(own))
+    encoder = {"kind": "efficientnet_lite0", "stage": 2}
+    recipe = caption_recipe_of(
+        model=CaptionModel(variant="tiny", encoder=encoder, freeze=True), weights=weights
+    )
+    model = make_model(recipe, Tokens)
+    assert asked == [(model.regions, path)]

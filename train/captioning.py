@@ -1,0 +1,189 @@
+"""Captioning as a task: its data, its model, and how good it is."""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from tfx_transformer.captioner import Captioner
+from tfx_transformer.convert import load_weights
+from tfx_transformer.data import Captions, Tokenizer, load_captions, train_tokenizer
+from tfx_transformer.data.caption_batches import training_captions
+from tfx_transformer.losses import TokenCrossentropy
+from tfx_transformer.metrics import caption_scores
+from tfx_transformer.models import MODELS, create_model
+from tfx_transformer.models.efficientnet_lite import load_efficientnet_lite0
+from tfx_transformer.models.vit import ViT
+from tfx_transformer.train.folder import CaptionRun
+from tfx_transformer.train.recipe import CaptionData, CaptionRecipe
+from tfx_transformer.train.searching import Search
+
+BATCH = 32  # pictures that are looked at together
+
+
+class Captioning:
+    """What `train` asks of a task; made from a recipe, it reads the data.
+
+    Args:
+        recipe: of the run.
+    """
+
+    metric, unit = "bleu_4", "tokens"
+
+    def __init__(self, recipe: CaptionRecipe):
+        own = recipe.model
+        options = MODELS.find(own.name)[0].variants.get(own.variant, {}) | own.overrides()
+        if options.get("freeze") and not recipe.weights:
+            raise ValueError("model.freeze keeps an encoder as it is: weights must name its file")
+        self.recipe = recipe
+        splits = ("train", "validation", "test")
+        self.captions = {split: load_split(recipe.data, split) for split in splits}
+        self.loss = TokenCrossentropy(recipe.label_smoothing)
+
+    def prepare(self, folder: Path, replicas: int) -> None:
+        """Trains the tokenizer, or reads it from the folder, and makes the batches."""
+        recipe, data = self.recipe, self.recipe.data
+        if data.batch_size % replicas:
+            raise ValueError(f"the {replicas} replicas must divide {data.batch_size=}")
+        self.tokenizer = make_tokenizer(data, self.captions["train"], folder / "tokenizer")
+        model, features = make_model(recipe, self.tokenizer), None
+        if model.freeze:
+            features = look_at(self.captioner(model), self.captions["train"])
+        self.data = training_captions(
+            self.captions["train"],
+            self.tokenizer,
+            model.image_size,
+            data.batch_size,
+            data.max_length,
+            data.normalisation,
+            data.flip,
+            data.crop,
+            seed=recipe.seed,
+            features=features,
+        )
+        self.units_per_batch = self.data.report.tokens / self.data.steps_per_epoch
+        print(self.captions["train"], self.data.report, sep="\n")
+
+    def make_model(self):
+        return make_model(self.recipe, self.tokenizer)
+
+    def captioner(self, model) -> Captioner:
+        data = self.recipe.data
+        length = data.max_length
+        return Captioner(model, self.tokenizer, "greedy", length, normalisation=data.normalisation)
+
+    def batches(self, done: int) -> tf.data.Dataset:
+        """The batches from number `done` on."""
+        return self.data.stream(*divmod(done, self.data.steps_per_epoch))
+
+    def judge(self, model) -> "Judge":
+        count = self.recipe.eval_pictures
+        return Judge(self.captioner(model), self.captions["validation"], count)
+
+
+def load_split(data: CaptionData, split: str = "test") -> Captions:
+    """One of train, validation and test."""
+    if not data.images:
+        raise ValueError("data.images must name pictures; see --help")
+    return load_captions(data.images, data.captions, getattr(data, split) or None, split)
+
+
+def make_tokenizer(data: CaptionData, captions: Captions, folder: Path) -> Tokenizer:
+    """Trained at the first call, read from the folder later."""
+    path = folder / "target.model"
+    if not path.exists():
+        texts = [text for own in captions.texts for text in own]
+        folder.mkdir(parents=True, exist_ok=True)
+        train_tokenizer(texts, data.vocab_size).save(path)
+    return Tokenizer.load(path)
+
+
+def make_model(recipe: CaptionRecipe, tokenizer: Tokenizer):
+    """The recipe's model, built, with the weights of its encoder."""
+    own = recipe.model
+    model = create_model(own.name, own.variant, **own.overrides(), vocab_size=tokenizer.vocab_size)
+    model.build({"image": (None, model.image_size, model.image_size, 3), "target": (None, None)})
+    if recipe.weights and isinstance(model.regions.network, ViT):
+        load_weights(model.regions.network, recipe.weights, head=False)
+    elif recipe.weights:
+        path = None if recipe.weights == "package" else recipe.weights
+        load_efficientnet_lite0(model.regions, path)
+    return model
+
+
+def look_at(captioner: Captioner, captions: Captions) -> np.ndarray:
+    """What the encoder makes of each picture: (N, S, C), float16 to take less room."""
+    places = tqdm(range(0, len(captions), BATCH), "looking", disable=None, leave=False)
+    found = []
+    for i in places:
+        encoded = [captions.items[j] for j in range(i, min(i + BATCH, len(captions)))]
+        images, _ = captioner.read(tf.constant(encoded))
+        found.append(captioner.look(images).numpy().astype("float16"))
+    return np.concatenate(found)
+
+
+def describe(captioner: Captioner, features: np.ndarray) -> list[str]:
+    """A caption for each picture, from what was seen of it."""
+    said = []
+    for i in tqdm(range(0, len(features), BATCH), "describing", disable=None, leave=False):
+        found = captioner.tell(tf.constant(features[i : i + BATCH], tf.float32))
+        said += [text.decode() for text in found["text"].numpy()]
+    return said
+
+
+class Judge:
+    """Scores a model while it trains, on the first pictures of the validation set.
+
+    Args:
+        captioner: with the model that is trained.
+        captions: the validation set.
+        count: of the pictures.
+    """
+
+    def __init__(self, captioner: Captioner, captions: Captions, count: int):
+        self.captioner, self.captions = captioner, captions
+        self.count = min(count, len(captions))
+        self.seen = look_at(captioner, captions) if captioner.model.freeze else None
+
+    def describe(self, count: int) -> list[str]:
+        few = dataclasses.replace(self.captions, items=self.captions.items[:count])
+        seen = look_at(self.captioner, few) if self.seen is None else self.seen[:count]
+        return describe(self.captioner, seen)
+
+    def whole(self) -> float:
+        """BLEU-4 of the whole validation set."""
+        said = self.describe(len(self.captions))
+        return caption_scores(said, self.captions.texts)["bleu_4"]
+
+    def __call__(self, step: int, samples: Path) -> dict[str, float]:
+        """BLEU-1 to 4 and chrF; writes all samples to a file and shows three of them."""
+        said = self.describe(self.count)
+        scores = caption_scores(said, self.captions.texts[: self.count])
+        rows = zip(self.captions.files, self.captions.texts, said, strict=False)
+        lines = [f"{file}\nreference  {texts[0]}\nmodel      {own}\n" for file, texts, own in rows]
+        samples.parent.mkdir(exist_ok=True)
+        samples.with_suffix(".txt").write_text("\n".join(lines))
+        shown = " · ".join(f"{name} {score:.2f}" for name, score in scores.items())
+        print(f"step {step:,}: {shown}\n" + "\n".join(lines[:3]))
+        return scores
+
+
+def captioning_test(run: CaptionRun, data: tuple[str, ...], search: Search) -> dict[str, Any]:
+    """Scores of a run on its test set, or on other images, captions and, if given, names."""
+    own = run.recipe.data
+    if len(data) > 3:
+        raise ValueError(f"data must be pictures, captions and names; got {' '.join(data)}")
+    if data:
+        named = dict(zip(("images", "captions", "test"), (*data, "", "")[:3], strict=True))
+        own = dataclasses.replace(own, **named)
+    captions, captioner = load_split(own), run.captioner(search)
+    captioner.caption(tf.constant([captions.items[0]]))  # traced
+    start = time.perf_counter()
+    said = describe(captioner, look_at(captioner, captions))
+    seconds = time.perf_counter() - start
+    scores: dict[str, Any] = caption_scores(said, captions.texts)
+    return scores | {"pictures": len(captions), "pictures_per_second": len(captions) / seconds}
