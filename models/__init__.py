@@ -3,17 +3,43 @@
 if __name__ != "tfx_transformer.models":
     raise ImportError(f"import this folder as tfx_transformer.models, not as {__name__}")
 
+import inspect
+
+from tfx_transformer.models.attention_cnn import AttentionCNN
+from tfx_transformer.models.bert import BERT
+from tfx_transformer.models.gpt import GPT
+from tfx_transformer.models.mlp_mixer import MLPMixer
+from tfx_transformer.models.pixel_transformer import PixelTransformer
+from tfx_transformer.models.rnn_seq2seq import RNNSeq2Seq
+from tfx_transformer.models.show_attend_tell import ShowAttendTell
+from tfx_transformer.models.swin import Swin
 from tfx_transformer.models.transformer import Transformer
 from tfx_transformer.models.vit import ViT
 from tfx_transformer.registry import Registry
 
-MODELS = Registry("model", {"transformer": Transformer, "vit": ViT})
+MODELS = Registry(
+    "model",
+    {
+        "attention_cnn": AttentionCNN,
+        "bert": BERT,
+        "gpt": GPT,
+        "mlp_mixer": MLPMixer,
+        "pixel_transformer": PixelTransformer,
+        "rnn_seq2seq": RNNSeq2Seq,
+        "show_attend_tell": ShowAttendTell,
+        "swin": Swin,
+        "transformer": Transformer,
+        "vit": ViT,
+    },
+)
 
 
 def create_model(name: str, /, variant: str, **overrides):
     """`create_model("transformer", "base", vocab_size=32_000)`; overrides win over the variant."""
     model, _ = MODELS.find(name)
     if variant not in model.variants:
-        known = ", ".join(model.variants)
-        raise ValueError(f"unknown {name} variant {variant!r}; known: {known}")
+        raise ValueError(f"unknown {name} variant {variant!r}; known: {', '.join(model.variants)}")
+    known = {*inspect.signature(model).parameters, "name", "dtype"}
+    for option in sorted(overrides.keys() - known):
+        raise ValueError(f"{name} has no option {option!r}; known: {', '.join(sorted(known))}")
     return model(**model.variants[variant] | overrides)

@@ -1,9 +1,12 @@
+import dataclasses
+
 import pytest
 
+from tfx_transformer.models import create_model
 from tfx_transformer.train.folder import load_run
 from tfx_transformer.train.image_pictures import draw_image
 
-NAMES = ["rollout", "heads", "distances", "positions", "filters", "curves"]
+NAMES = ["curves", "heads", "rollout", "distances", "positions", "filters"]
 
 
 @pytest.fixture(scope="module")
@@ -20,5 +23,23 @@ def test_all_pictures_are_drawn(loaded, pictures, tmp_path):
 def test_what_cannot_be_drawn_is_named(loaded, pictures):
     with pytest.raises(ValueError, match="the picture cannot be read: 4 bytes b'junk'"):
         draw_image(loaded, b"junk")
-    with pytest.raises(ValueError, match="layer must be one of the 1 blocks; got layer=1"):
-        draw_image(loaded, b"", layer=1)
+    with pytest.raises(ValueError, match="layer must be one of the 1 that attend; got layer=1"):
+        draw_image(loaded, (pictures / "red/3.jpg").read_bytes(), layer=1)
+
+
+@pytest.mark.parametrize(
+    "name, options, drawn",
+    [
+        ("swin", {}, ["curves", "heads"]),
+        ("pixel_transformer", {}, ["curves", "heads"]),
+        ("attention_cnn", {}, ["curves", "heads"]),
+        ("attention_cnn", {"mix": "local", "between": False}, ["curves"]),
+        ("mlp_mixer", {}, ["curves"]),
+    ],
+)
+def test_other_models_show_what_they_have(loaded, pictures, tmp_path, name, options, drawn):
+    model = create_model(name, "tiny", num_classes=3, **options)
+    model.build((None, model.image_size, model.image_size, 3))
+    other = dataclasses.replace(loaded, model=model)
+    paths = draw_image(other, (pictures / "red/3.jpg").read_bytes(), tmp_path)
+    assert [path.stem for path in paths] == drawn
