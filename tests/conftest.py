@@ -54,3 +54,39 @@ def translator():
             weight.assign(rng.normal(size=weight.shape))
     decoder = {"kind": "beam", "width": 3, "n_best": 2}
     return Translator(model, tokenizer, tokenizer, decoder, max_length=12)
+
+
+@pytest.fixture(scope="session")
+def captioner():
+    """The same for pictures."""
+    from tfx_transformer.captioner import Captioner
+    from tfx_transformer.data import train_tokenizer
+    from tfx_transformer.models import create_model
+
+    keras.utils.set_random_seed(0)
+    texts = ["a red cat", "an old big dog", "blue dog and red cat"] * 20
+    tokenizer = train_tokenizer(texts, 24, byte_fallback=False)
+    model = create_model("show_attend_tell", "tiny", vocab_size=tokenizer.vocab_size)
+    model.build({"image": (None, 32, 32, 3), "target": (None, None)})
+    rng = np.random.default_rng(2)
+    for weight in model.trainable_weights:
+        weight.assign(0.7 * rng.normal(size=weight.shape))
+    decoder = {"kind": "beam", "width": 3, "n_best": 2}
+    return Captioner(model, tokenizer, decoder, max_length=9, crop_ratio=0.8)
+
+
+@pytest.fixture(scope="session")
+def language_model():
+    """Untrained, but whole: a tiny GPT with random weights, and a tokenizer of letters."""
+    from tfx_transformer.data.language import language_tokenizer
+    from tfx_transformer.models import create_model
+
+    keras.utils.set_random_seed(0)
+    tokenizer = language_tokenizer("the old man and the sea,\na dog, 여우\n" * 9)
+    model = create_model("gpt", "tiny", vocab_size=tokenizer.vocab_size, depth=1, max_length=20)
+    model.build((None, None))
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        if "last_norm" not in weight.path:  # a random offset would always favour one letter
+            weight.assign(rng.normal(size=weight.shape))
+    return model, tokenizer

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfx_transformer.captioner import Captioner
 from tfx_transformer.classifier import Classifier
 from tfx_transformer.export import (
+    export_captioner,
     export_classifier,
     export_translator,
     inspect_export,
+    load_captioner,
     load_classifier,
     load_export,
 )
@@ -118,11 +121,75 @@ def test_the_export_classifies_files_in_a_process_with_tensorflow_alone(classifi
     assert "needs tensorflow-text: no" in inspect_export(folder)
     found = load_classifier(folder)(contents)
     assert found["label"].numpy().tolist() == own["label"].numpy().tolist()
-    with pytest.raises(ValueError, match="classifies pictures: it does not translate"):
+    with pytest.raises(ValueError, match="export that translates.*this one classifies pictures"):
         load_export(folder)
 
 
-def test_a_translator_does_not_classify(translator, tmp_path):
+def test_a_translator_does_not_classify_or_describe(translator, tmp_path):
     folder = export_translator(translator, tmp_path / "ids", ids_only=True)
-    with pytest.raises(ValueError, match="translates: it does not classify"):
-        load_classifier(folder)
+    for load, does in ((load_classifier, "classifies"), (load_captioner, "describes")):
+        with pytest.raises(ValueError, match=f"export that {does}.*takes and gives token ids"):
+            load(folder)
+
+
+CAPTIONED = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+model = tf.saved_model.load(sys.argv[1])
+assert not any(name.startswith("tfx_transformer") for name in sys.modules), "imported"
+files = [open(path, "rb").read() for path in sys.argv[2:]]
+serve = model.signatures["serving_default"]
+out, alone = serve(tf.constant(files)), serve(tf.constant(files[:1]))
+images = model.signatures["images"](tf.fill([2, 32, 32, 3], 0.5))
+print(json.dumps({"text": [x.decode() for x in out["text"].numpy()],
+                  "score": out["score"].numpy().tolist(),
+                  "is_readable": out["is_readable"].numpy().tolist(),
+                  "weights": out["weights"].numpy().sum(axis=(2, 3)).tolist(),
+                  "n_best": out["n_best"].shape.as_list(), "images": len(images["text"]),
+                  "alone": alone["text"][0].numpy().decode()}))
+"""
+
+
+def test_the_export_describes_files_in_a_process_without_this_package(captioner, tmp_path):
+    """One picture that cannot be read does not spoil the others."""
+    rng = np.random.default_rng(0)
+    colours = [rng.integers(0, 256, (3, 4, 3), "uint8").repeat(9, 0).repeat(7, 1) for _ in "ab"]
+    contents = [
+        tf.io.encode_png(colours[0]).numpy(),
+        b"junk",
+        tf.io.encode_jpeg(colours[1]).numpy(),
+    ]
+    paths = [tmp_path / name for name in ("a.png", "b.gif", "c.jpg")]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    folder = export_captioner(captioner, tmp_path / "export", "a card")
+    command = [sys.executable, "-c", CAPTIONED, str(folder), *map(str, paths)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200)
+    assert result.returncode == 0, result.stderr[-2000:]
+    served, own = json.loads(result.stdout), captioner.caption(tf.constant(contents))
+    assert served["text"] == [text.decode() for text in own["text"].numpy()]
+    assert served["text"][0] == served["alone"] and len(set(served["text"])) == 3
+    assert served["is_readable"] == [True, False, True] and served["text"][1] == ""
+    assert served["score"] == pytest.approx(own["score"].numpy().tolist(), abs=1e-4)
+    np.testing.assert_allclose(served["weights"], own["tokens"].numpy() != 0, atol=1e-5)
+    assert served["n_best"] == [3, 2] and served["images"] == 2
+    assert (folder / "README.md").read_text() == "a card"
+    told = inspect_export(folder)
+    assert "serving_default\n  in  image: string [?]" in told and "images\n" in told
+    assert "needs tensorflow-text: Sentencepiece" in told
+    found = load_captioner(folder)(contents)
+    assert found["text"].numpy().tolist() == own["text"].numpy().tolist()
+    for load, does in ((load_export, "translates"), (load_classifier, "classifies")):
+        with pytest.raises(ValueError, match=f"must be an export that {does}.*one describes"):
+            load(folder)
+    with pytest.raises(ValueError, match="is there already"):
+        export_captioner(captioner, folder)
+
+
+def test_an_exported_captioner_that_draws_draws_anew_at_each_call(captioner, tmp_path):
+    drawing = Captioner(captioner.model, captioner.tokenizer, "sample", max_length=9)
+    describe = load_captioner(export_captioner(drawing, tmp_path / "export"))
+    files = [tf.io.encode_png(np.full((9, 9, 3), grey, "uint8")).numpy() for grey in (0, 90, 200)]
+    first, second = (describe(files)["tokens"].numpy() for _ in range(2))
+    assert (first != second).any()

@@ -42,6 +42,13 @@ def test_the_cached_search_is_the_plain_one(translator):
     assert (tokens[len(target) - 1 :] == PAD).all()
 
 
+def test_what_is_drawn_differs_from_call_to_call_unless_it_has_a_seed(translator):
+    parts = translator.model, translator.source_tokenizer, translator.target_tokenizer
+    free, fixed = Translator(*parts, "sample"), Translator(*parts, {"kind": "sample", "seed": 3})
+    assert free(["old big dog"] * 4) != free(["old big dog"] * 4)
+    assert fixed(["old big dog"] * 4) == fixed(["old big dog"] * 4)
+
+
 def test_the_best_come_first(translator):
     found = translator.translate(tf.constant(TEXTS))
     scores = found["n_best_score"].numpy()

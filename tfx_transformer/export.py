@@ -6,8 +6,8 @@
     m = tf.saved_model.load(folder)                 # a classifier
     m.signatures["serving_default"](tf.constant([open("cat.jpg", "rb").read()]))["label"]
 
-A translator's text ops come from tensorflow-text; an export of ids alone needs TensorFlow only,
-because one such op anywhere would keep the whole from loading.
+Ops on text come from tensorflow-text; an export of ids alone needs TensorFlow only, because one
+such op anywhere would keep the whole from loading.
 """
 
 import shutil
@@ -16,22 +16,27 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from tfx_transformer.captioner import Captioner
 from tfx_transformer.classifier import Classifier
+from tfx_transformer.generator import Generator
+from tfx_transformer.text_classifier import TextClassifier
 from tfx_transformer.translator import Translator
 
-TEXT_OPS = ("Sentencepiece",)  # how the names of tensorflow-text's ops begin
+# how the names of tensorflow-text's ops begin
+TEXT_OPS = ("Sentencepiece", "FastBert", "FastWordpiece")
 
 
 class Exported(tf.Module):
-    """What an exported function refers to: the weights, and the tokenizers if there are strings.
+    """What an exported function refers to: the weights, the tokenizers if there are strings, and
+    the seeds of what is drawn.
 
     The Keras model itself stays out: TensorFlow would trace it once more, on inputs of its own.
     """
 
-    def __init__(self, model, tokenizers=()):
+    def __init__(self, model, tokenizers=(), seeds=()):
         super().__init__()
         self.weights = [variable.value for variable in model.variables]
-        self.tokenizers = list(tokenizers)
+        self.tokenizers, self.seeds = list(tokenizers), list(seeds)
 
 
 def export_translator(translator: Translator, folder, card: str = "", ids_only=False) -> Path:
@@ -46,14 +51,16 @@ def export_translator(translator: Translator, folder, card: str = "", ids_only=F
     check_absent(folder)
     ids = translator.decode.get_concrete_function()
     if ids_only:
-        return write(Exported(translator.model), folder, card, {"serving_default": ids})
+        module = Exported(translator.model, seeds=translator.seeds)
+        return write(module, folder, card, {"serving_default": ids})
     signatures = {
         "serving_default": translator.translate.get_concrete_function(),
         "limited": translator.limited.get_concrete_function(),  # and max_length
         "ids": ids,
     }
     tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
-    return write(Exported(translator.model, tokenizers), folder, card, signatures)
+    module = Exported(translator.model, tokenizers, translator.seeds)
+    return write(module, folder, card, signatures)
 
 
 def export_classifier(classifier: Classifier, folder, card: str = "") -> Path:
@@ -67,6 +74,48 @@ def export_classifier(classifier: Classifier, folder, card: str = "") -> Path:
         "images": classifier.predict.get_concrete_function(),
     }
     return write(Exported(classifier.model), folder, card, signatures)
+
+
+def export_captioner(captioner: Captioner, folder, card: str = "") -> Path:
+    """Writes a SavedModel, whole or not at all: bytes of pictures in, captions out.
+
+    A second signature, `images`, takes pixels from 0 to 1. Args as above.
+    """
+    check_absent(folder)
+    signatures = {
+        "serving_default": captioner.caption.get_concrete_function(),
+        "images": captioner.predict.get_concrete_function(),
+    }
+    module = Exported(captioner.model, [captioner.tokenizer], captioner.seeds)
+    return write(module, folder, card, signatures)
+
+
+def export_generator(generator: Generator, folder, card: str = "") -> Path:
+    """Writes a SavedModel, whole or not at all: beginnings of texts in, how they go on out.
+
+    A second signature, `limited`, also takes a smaller `max_length`. What is drawn without a seed
+    is another text in each call, but the same calls give the same texts after each loading.
+    """
+    check_absent(folder)
+    signatures = {
+        "serving_default": generator.generate.get_concrete_function(),
+        "limited": generator.limited.get_concrete_function(),
+    }
+    module = Exported(generator.model, [generator.tokenizer], generator.seeds)
+    return write(module, folder, card, signatures)
+
+
+def export_text_classifier(classifier: TextClassifier, folder, card: str = "") -> Path:
+    """Writes a SavedModel, whole or not at all: texts in, names of classes out.
+
+    A second signature, `ids`, takes token ids with START and END, padded with 0.
+    """
+    check_absent(folder)
+    signatures = {
+        "serving_default": classifier.classify.get_concrete_function(),
+        "ids": classifier.predict.get_concrete_function(),
+    }
+    return write(Exported(classifier.model, [classifier.tokenizer]), folder, card, signatures)
 
 
 def check_absent(folder) -> None:
@@ -88,10 +137,7 @@ def load_export(folder, n_best: int = 1) -> Callable:
     import tensorflow_text  # noqa: F401  # brings the text ops
 
     loaded = tf.saved_model.load(str(folder))
-    outputs = loaded.signatures["serving_default"].structured_outputs
-    if "n_best" not in outputs:
-        kind = "classifies pictures" if "label" in outputs else "takes and gives token ids"
-        raise ValueError(f"{folder} {kind}: it does not translate strings")
+    outputs = check_does("translates strings", loaded, folder)
     if outputs["n_best"].shape[1] < n_best:
         raise ValueError(
             f"n_best={n_best} is more than the {outputs['n_best'].shape[1]} for which {folder} was "
@@ -103,9 +149,55 @@ def load_export(folder, n_best: int = 1) -> Callable:
 def load_classifier(folder) -> Callable:
     """The exported function: bytes (B,) → a dict of tensors, as of `Classifier.classify`."""
     loaded = tf.saved_model.load(str(folder))
-    if "label" not in loaded.signatures["serving_default"].structured_outputs:
-        raise ValueError(f"{folder} translates: it does not classify pictures")
+    check_does("classifies pictures", loaded, folder)
     return lambda images: loaded.signatures["serving_default"](tf.constant(images))
+
+
+def load_captioner(folder) -> Callable:
+    """The exported function: bytes (B,) → a dict of tensors, as of `Captioner.caption`."""
+    import tensorflow_text  # noqa: F401  # brings the text ops
+
+    loaded = tf.saved_model.load(str(folder))
+    check_does("describes pictures", loaded, folder)
+    return lambda images: loaded.signatures["serving_default"](tf.constant(images))
+
+
+def load_generator(folder) -> Callable:
+    """The exported function: strings (B,) and a largest length → as of `Generator.limited`."""
+    import tensorflow_text  # noqa: F401  # brings the text ops
+
+    loaded = tf.saved_model.load(str(folder))
+    check_does("continues texts", loaded, folder)
+    serve = loaded.signatures["limited"]
+    return lambda texts, max_length: serve(
+        text=tf.constant(texts), max_length=tf.constant(max_length)
+    )
+
+
+def load_text_classifier(folder) -> Callable:
+    """The exported function: strings (B,) → a dict of tensors, as of `TextClassifier.classify`."""
+    import tensorflow_text  # noqa: F401  # brings the text ops
+
+    loaded = tf.saved_model.load(str(folder))
+    check_does("classifies texts", loaded, folder)
+    return lambda texts: loaded.signatures["serving_default"](tf.constant(texts))
+
+
+def check_does(what: str, loaded, folder) -> dict:
+    """The outputs of an export, by the first of which that is here it is told what it does."""
+    outputs = loaded.signatures["serving_default"].structured_outputs
+    told_by = {
+        "alignment": "translates strings",
+        "prompt": "continues texts",
+        "weights": "describes pictures",
+        "is_readable": "classifies pictures",
+        "label": "classifies texts",
+        "tokens": "takes and gives token ids",
+    }
+    does = next((kind for name, kind in told_by.items() if name in outputs), "does something else")
+    if does != what:
+        raise ValueError(f"{folder} must be an export that {what}; this one {does}")
+    return outputs
 
 
 def inspect_export(folder) -> str:

@@ -8,7 +8,7 @@ from tfx_transformer.data.tokenizer import END, PAD, START
 from tfx_transformer.decoding import DECODERS
 from tfx_transformer.graph import graph
 from tfx_transformer.lines import translate_lines
-from tfx_transformer.search import search
+from tfx_transformer.search import search, with_own_seed
 
 SMALLEST_LENGTH = 16  # of a source that XLA compiles for
 
@@ -38,8 +38,8 @@ class Translator(tf.Module):
         check_positive(max_length=max_length)
         self.model = model
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
-        self.decoder, self.max_length = DECODERS.make(decoder), max_length
-        self.jit_compile = jit_compile
+        self.decoder, self.seeds = with_own_seed(DECODERS.make(decoder))
+        self.max_length, self.jit_compile = max_length, jit_compile
         ids = tf.TensorSpec([None, None], tf.int32, name="source")
         text = tf.TensorSpec([None], tf.string, name="text")
         length = tf.TensorSpec([], tf.int32, name="max_length")

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from tfx_transformer.accuracy import classification_scores, confusion
 from tfx_transformer.classifier import Classifier
-from tfx_transformer.convert import load_vit_weights
+from tfx_transformer.convert import load_weights
 from tfx_transformer.data import Images, load_images, training_images
 from tfx_transformer.image_plots import plot_confusion
 from tfx_transformer.models import create_model
@@ -66,7 +66,7 @@ class Classification:
         model = create_model_for(self.recipe, len(self.class_names))
         model.build((None, model.image_size, model.image_size, 3))
         if self.recipe.weights:
-            kept = load_vit_weights(model, self.recipe.weights, head=False)
+            kept = load_weights(model, self.recipe.weights, head=False)
             print(f"{self.recipe.weights}: all weights but {', '.join(kept)}")
         return model
 

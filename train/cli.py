@@ -2,26 +2,20 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import tyro
 
 from tfx_transformer import __version__
-from tfx_transformer.memory import keep_memory
-from tfx_transformer.quiet import import_tensorflow
 from tfx_transformer.train import RECIPES
-from tfx_transformer.train.recipe import Search
+from tfx_transformer.train.commands_image import caption, classify, read_file
+from tfx_transformer.train.commands_text import classify_text, generate, translate
+from tfx_transformer.train.searching import Search
+from tfx_transformer.train.start import start_tensorflow
 
 Searching = Annotated[Search, tyro.conf.arg(name="")]
 AS_THE_RECIPE = Search()
-
-
-def start_tensorflow() -> None:
-    """Without its notes, and with memory that is kept."""
-    keep_memory()
-    import_tensorflow()
 
 
 def demo(folder: str = "runs/demo") -> None:
@@ -48,6 +42,18 @@ def layers() -> None:
         print(f"{what + ':':<12}{', '.join(sorted(names))}")
 
 
+def list_models(as_json: Annotated[bool, tyro.conf.arg(name="json")] = False) -> None:
+    """List the models: variants, parameters, papers, and whose weights they can take.
+
+    Args:
+        as_json: for programs.
+    """
+    start_tensorflow()
+    from tfx_transformer.train.listing import show
+
+    print(show(as_json))
+
+
 def evaluate(
     run: tyro.conf.Positional[str], data: tuple[str, ...] = (), search: Searching = AS_THE_RECIPE
 ) -> None:
@@ -55,7 +61,8 @@ def evaluate(
 
     A translator: sacreBLEU with its signature, chrF, lower-cased tokenised BLEU, perplexity. A
     classifier: accuracy, top-5 accuracy, loss, calibration error, the accuracy of each class, and
-    a picture of the confusions in the run's folder.
+    a picture of the confusions in the run's folder. A language model: perplexity, accuracy, bits
+    per character; a model that fills in blanks: accuracy and perplexity of these.
 
     Args:
         run: the run's folder.
@@ -70,33 +77,42 @@ def evaluate(
 def export(
     run: tyro.conf.Positional[str],
     to: str,
+    format: Literal["saved_model", "ctranslate2"] = "saved_model",
     ids_only: bool = False,
     jit_compile: bool = False,
-    top_k: int = 5,
+    top_k: int | None = None,
     search: Searching = AS_THE_RECIPE,
 ) -> None:
     """Write a run's model as a SavedModel.
 
-    A translator takes and gives strings, with the search inside; a classifier takes the bytes of
-    pictures and gives names of classes.
+    A translator takes and gives strings, with the search inside; a language model too. A classifier
+    takes the bytes of pictures, or texts, and gives names of classes; a captioner takes pictures
+    and gives sentences.
 
     Args:
-        run: the run's folder.
+        run: the run's folder; or one of Hugging Face with a Marian translator.
         to: the new folder.
+        format: of a translator: a SavedModel, or what CTranslate2 runs, without the search.
         ids_only: of a translator: token ids in and out; needs nothing but TensorFlow to load.
-        jit_compile: let XLA compile the model: faster once it has seen a shape, seconds before.
-        top_k: of a classifier: how many classes are named.
+        jit_compile: of a translator or classifier of pictures: let XLA compile the model: faster
+            once it has seen a shape, seconds before.
+        top_k: of a classifier: how many classes are named, 5 by default; of a language model: out
+            of how many tokens it draws.
     """
     start_tensorflow()
-    from tfx_transformer.export import export_classifier, export_translator, inspect_export
-    from tfx_transformer.train.folder import TranslateRun, load_run
+    from tfx_transformer.convert.marian import is_marian
+    from tfx_transformer.export import inspect_export
+    from tfx_transformer.train.exporting import export_run
+    from tfx_transformer.train.folder import load_run
+    from tfx_transformer.train.foreign import export_foreign
 
-    loaded = load_run(run)
-    if isinstance(loaded, TranslateRun):
-        translator = loaded.translator(search, jit_compile)
-        folder = export_translator(translator, to, loaded.card(), ids_only)
+    if format == "ctranslate2":
+        print(export_foreign(run, to, format, search))
+        return
+    if is_marian(run):
+        folder = export_foreign(run, to, format, search, ids_only, jit_compile)
     else:
-        folder = export_classifier(loaded.classifier(top_k, jit_compile), to, loaded.card())
+        folder = export_run(load_run(run), to, search, ids_only, jit_compile, top_k)
     print(f"{folder}\n{inspect_export(folder)}")
 
 
@@ -108,81 +124,18 @@ def inspect(folder: tyro.conf.Positional[str]) -> None:
     print(inspect_export(folder))
 
 
-def translate(
-    model: tyro.conf.Positional[str],
-    text: tyro.conf.Positional[tuple[str, ...]],
-    n_best: int = 1,
-    alignment: bool = False,
-    batch_size: int = 64,
-) -> None:
-    """Translate sentences, or the lines of standard input as they come, in order.
+def compare(runs: tyro.conf.Positional[tuple[str, ...]], to: str = "runs/comparison") -> None:
+    """Score translators of one test set side by side, also by the length of their sentences.
 
     Args:
-        model: a run's folder, or an exported one.
-        text: sentences; none reads standard input.
-        n_best: above 1, so many translations of each, with their scores.
-        alignment: show which words of the source each word was made from.
-        batch_size: lines that are translated together.
+        runs: their folders.
+        to: where the table and the picture go.
     """
     start_tensorflow()
-    from tfx_transformer.lines import translate_lines
-    from tfx_transformer.plots import show_attention
-    from tfx_transformer.train.serving import load_translate
+    from tfx_transformer.train.comparison import compare
 
-    lines = iter(text) if text else read_lines()
-    ahead = 1 if not text and sys.stdin.isatty() else 16 * batch_size
-    for found in translate_lines(load_translate(model, n_best), lines, batch_size, ahead):
-        if n_best == 1:
-            print(found.text, flush=True)
-        for candidate, score in found.n_best[:n_best] if n_best > 1 else ():
-            print(f"{score:.4f}\t{candidate}", flush=True)
-        if alignment:
-            print(show_attention(found.alignment, found.pieces, found.source_pieces), flush=True)
-
-
-def read_lines() -> Iterator[str]:
-    """The lines of standard input."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode().rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"line {number} of standard input is not UTF-8: {error}") from error
-
-
-def classify(
-    model: tyro.conf.Positional[str],
-    files: tyro.conf.Positional[tuple[str, ...]],
-    top_k: int = 1,
-    batch_size: int = 32,
-) -> None:
-    """Name what pictures show: a line for each, with the class and its share.
-
-    Args:
-        model: a run's folder, or an exported one.
-        files: JPEG, PNG, GIF or BMP.
-        top_k: above 1, so many classes for each, the likeliest first.
-        batch_size: pictures that are classified together.
-    """
-    start_tensorflow()
-    from tfx_transformer.train.serving import load_classify
-
-    if not files:
-        raise ValueError("files must name at least one picture")
-    contents = [read_file(file) for file in files]  # before any answer: a missing one is told first
-    function = load_classify(model, top_k)
-    for i in range(0, len(files), batch_size):
-        found = function(contents[i : i + batch_size])
-        for j, file in enumerate(files[i : i + batch_size]):
-            pairs = zip(found["labels"][j].numpy(), found["scores"][j].numpy(), strict=True)
-            best = [f"{label.decode()} {score:.3f}" for label, score in pairs][:top_k]
-            print("\t".join([file, *(best if found["is_readable"][j] else ["unreadable"])]))
-
-
-def read_file(path: str) -> bytes:
-    file = Path(path)
-    if not file.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    return file.read_bytes()
+    table, picture = compare(runs, to)
+    print(f"{table}\n{picture}")
 
 
 def plot(
@@ -197,27 +150,34 @@ def plot(
 
     Of a translator: the alignment with its translation, all heads of a layer, what one word attends
     to, the positions and the mask. Of a classifier: the attention rollout over the picture, the
-    heads of a layer, how far they look, the similarity of positions and the first filters. Of
-    both: the learning curves.
+    heads of a layer, how far they look, the similarity of positions and the first filters. Of a
+    captioner: the picture once for each word, with the regions it was said of. Of a model of texts:
+    the heads of a layer. Of all: the learning curves.
 
     Args:
         run: the run's folder.
-        what: a sentence in the source language, or a picture file.
+        what: a text, or a picture file.
         to: folder of the pictures; `pictures` in the run's folder if None.
         layer: which block; -1 is the last.
         word: of a translator: whose attention to draw; the longest if None.
         format: of the files.
     """
     start_tensorflow()
-    from tfx_transformer.train.folder import TranslateRun, load_run
+    from tfx_transformer.train.caption_pictures import draw_caption
+    from tfx_transformer.train.folder import CaptionRun, ClassifyRun, TranslateRun, load_run
     from tfx_transformer.train.image_pictures import draw_image
     from tfx_transformer.train.pictures import draw
+    from tfx_transformer.train.text_pictures import draw_text
 
     loaded = load_run(run)
     if isinstance(loaded, TranslateRun):
         paths = draw(loaded, what, to, layer, word, format)
-    else:
+    elif isinstance(loaded, CaptionRun):
+        paths = draw_caption(loaded, read_file(what), to, format)
+    elif isinstance(loaded, ClassifyRun):
         paths = draw_image(loaded, read_file(what), to, layer, format)
+    else:
+        paths = draw_text(loaded, what, to, layer, format)
     for path in paths:
         print(path)
 
@@ -245,12 +205,17 @@ def train() -> None:
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "caption": caption,
     "classify": classify,
+    "classify-text": classify_text,
+    "compare": compare,
     "demo": demo,
     "evaluate": evaluate,
     "export": export,
+    "generate": generate,
     "inspect": inspect,
     "layers": layers,
+    "list": list_models,
     "plot": plot,
     "train": train,
     "translate": translate,
@@ -270,7 +235,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     try:
         tyro.extras.subcommand_cli_from_dict(commands, prog=prog, description=about, args=arguments)
-    except (ValueError, FloatingPointError, FileNotFoundError) as error:
+    except (ValueError, FloatingPointError, FileNotFoundError, ModuleNotFoundError) as error:
         sys.exit(f"{prog}: {error}")  # a wrong value in one line, not in a page of frames
 
 

@@ -1,7 +1,7 @@
 """The run folder: what an experiment leaves behind, and how it is read again.
 
-`recipe.json versions.json checkpoints/ samples/ tensorboard/ metrics.jsonl`, the `tokenizer/` of a
-translator or the `classes.json` of a classifier and, in the end, `model.keras test.json`.
+`recipe.json versions.json checkpoints/ samples/ tensorboard/ metrics.jsonl`, the `tokenizer/` of
+what speaks, the `classes.json` of a classifier and, in the end, `model.keras test.json`.
 """
 
 import dataclasses
@@ -17,18 +17,21 @@ import tensorflow as tf
 
 import tfx_transformer.models  # noqa: F401  # so that Keras knows their classes
 from tfx_transformer import __version__
+from tfx_transformer.captioner import Captioner
 from tfx_transformer.classifier import Classifier
 from tfx_transformer.data import Tokenizer
-from tfx_transformer.train.recipe import (
-    Recipe,
-    Search,
-    TranslateRecipe,
-    load_recipe,
-    save_recipe,
-)
+from tfx_transformer.data.wordpiece import WordPiece
+from tfx_transformer.generator import Generator
+from tfx_transformer.streaming import Stream
+from tfx_transformer.text_classifier import TextClassifier
+from tfx_transformer.train.recipe import CaptionRecipe, Recipe, TranslateRecipe
+from tfx_transformer.train.recipe_file import load_recipe, save_recipe
+from tfx_transformer.train.searching import Decoding, Search
+from tfx_transformer.train.text_recipe import ClassifyTextRecipe, LanguageRecipe, MaskRecipe
 from tfx_transformer.translator import Translator
 
 SIDES = ("source", "target")
+TEXT = "text.model"  # the tokenizer where there is but one side
 FREE = ("steps", "decoding")  # fields of a recipe that may change from one call to the next
 
 
@@ -117,7 +120,75 @@ class ClassifyRun(Run):
         )
 
 
-def load_run(folder) -> TranslateRun | ClassifyRun:
+@dataclass(frozen=True)
+class CaptionRun(Run):
+    """Of a model that describes pictures."""
+
+    tokenizer: Tokenizer
+
+    def captioner(self, search: Search | None = None) -> Captioner:
+        """With the recipe's way to search, where `search` says nothing else."""
+        search, data = search or Search(), self.recipe.data
+        return Captioner(
+            self.model,
+            self.tokenizer,
+            search.decoder(self.recipe.decoding),
+            search.max_length or data.max_length,
+            normalisation=data.normalisation,
+        )
+
+
+@dataclass(frozen=True)
+class LanguageRun(Run):
+    """Of a language model."""
+
+    tokenizer: Tokenizer
+
+    def generator(self, search: Search | None = None, top_k: int | None = None) -> Generator:
+        """With the recipe's way to draw, where `search` and `top_k` say nothing else."""
+        search, own = search or Search(), self.recipe.decoding
+        own = own if top_k is None else dataclasses.replace(own, top_k=top_k)
+        return Generator(self.model, self.tokenizer, search.decoder(own), search.max_length)
+
+    def stream(self, decoding: Decoding | None = None, seed: int | None = None) -> Stream:
+        """For one text, piece by piece; with the recipe's way to draw if None is given."""
+        spec = (decoding or self.recipe.decoding).spec() | {"seed": seed}
+        spec = spec if spec["kind"] == "sample" else {"kind": spec["kind"]}
+        return Stream(self.model, self.tokenizer, spec)
+
+
+@dataclass(frozen=True)
+class MaskRun(Run):
+    """Of a model that fills in blanks."""
+
+    tokenizer: Tokenizer
+
+
+@dataclass(frozen=True)
+class ClassifyTextRun(Run):
+    """Of a classifier of texts."""
+
+    tokenizer: Tokenizer | WordPiece
+    class_names: list[str]
+
+    def classifier(self, top_k: int = 5) -> TextClassifier:
+        """It names the `top_k` likeliest classes."""
+        length = self.recipe.data.max_length
+        return TextClassifier(self.model, self.tokenizer, self.class_names, length, top_k)
+
+
+NAMES = {
+    TranslateRun: "translator",
+    ClassifyRun: "classifier",
+    CaptionRun: "captioner",
+    LanguageRun: "language model",
+    MaskRun: "model that fills in blanks",
+    ClassifyTextRun: "text classifier",
+}
+AnyRun = TranslateRun | ClassifyRun | CaptionRun | LanguageRun | MaskRun | ClassifyTextRun
+
+
+def load_run(folder) -> AnyRun:
     """The recipe and model of a run folder, and its tokenizers or class names."""
     folder = Path(folder)
     if not (folder / "model.keras").exists():
@@ -126,23 +197,52 @@ def load_run(folder) -> TranslateRun | ClassifyRun:
     model = keras.saving.load_model(folder / "model.keras", compile=False)
     if isinstance(recipe, TranslateRecipe):
         return TranslateRun(folder, recipe, model, load_tokenizers(folder / "tokenizer"))
+    if isinstance(recipe, CaptionRecipe):
+        return CaptionRun(folder, recipe, model, Tokenizer.load(folder / "tokenizer/target.model"))
+    if isinstance(recipe, LanguageRecipe):
+        return LanguageRun(folder, recipe, model, Tokenizer.load(folder / "tokenizer" / TEXT))
+    if isinstance(recipe, MaskRecipe):
+        return MaskRun(folder, recipe, model, Tokenizer.load(folder / "tokenizer" / TEXT))
     class_names = json.loads((folder / "classes.json").read_text())
+    if isinstance(recipe, ClassifyTextRecipe):
+        tokenizer = load_text_tokenizer(folder / "tokenizer")
+        return ClassifyTextRun(folder, recipe, model, tokenizer, class_names)
     return ClassifyRun(folder, recipe, model, class_names)
 
 
 def load_translate_run(folder) -> TranslateRun:
     """As `load_run`, where only a translator will do."""
-    run = load_run(folder)
-    if not isinstance(run, TranslateRun):
-        raise ValueError(f"{folder} holds a classifier, not a translator")
-    return run
+    return check_kind(load_run(folder), TranslateRun)
 
 
 def load_classify_run(folder) -> ClassifyRun:
     """As `load_run`, where only a classifier will do."""
-    run = load_run(folder)
-    if not isinstance(run, ClassifyRun):
-        raise ValueError(f"{folder} holds a translator, not a classifier")
+    return check_kind(load_run(folder), ClassifyRun)
+
+
+def load_caption_run(folder) -> CaptionRun:
+    """As `load_run`, where only a model that describes pictures will do."""
+    return check_kind(load_run(folder), CaptionRun)
+
+
+def load_language_run(folder) -> LanguageRun:
+    """As `load_run`, where only a language model will do."""
+    return check_kind(load_run(folder), LanguageRun)
+
+
+def load_mask_run(folder) -> MaskRun:
+    """As `load_run`, where only a model that fills in blanks will do."""
+    return check_kind(load_run(folder), MaskRun)
+
+
+def load_classify_text_run(folder) -> ClassifyTextRun:
+    """As `load_run`, where only a classifier of texts will do."""
+    return check_kind(load_run(folder), ClassifyTextRun)
+
+
+def check_kind(run, kind):
+    if not isinstance(run, kind):
+        raise ValueError(f"{run.folder} holds a {NAMES[type(run)]}, not a {NAMES[kind]}")
     return run
 
 
@@ -150,3 +250,8 @@ def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
     """Of the source and of the target; the same one twice where both sides share a vocabulary."""
     source, target = (Tokenizer.load(folder / f"{side}.model") for side in SIDES)
     return source, source if source.model == target.model else target
+
+
+def load_text_tokenizer(folder: Path) -> Tokenizer | WordPiece:
+    """Of a classifier: one of our own, or the vocabulary of a BERT."""
+    return Tokenizer.load(folder / TEXT) if (folder / TEXT).exists() else WordPiece.load(folder)

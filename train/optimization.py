@@ -6,7 +6,8 @@ from tfx_transformer.optimizer import FusedAdam
 from tfx_transformer.schedules import SCHEDULES
 from tfx_transformer.train.recipe import Recipe
 
-LAST = ("last_norm", "encoder_norm", "decoder_norm", "importance", "head")  # above all blocks
+# above all blocks
+LAST = ("last_norm", "encoder_norm", "decoder_norm", "importance", "head", "pooler")
 
 
 def make_optimizer(recipe: Recipe, model) -> FusedAdam:

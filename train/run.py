@@ -5,6 +5,7 @@ depend on the seed and the step alone.
 """
 
 import contextlib
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,28 @@ from tfx_transformer.callbacks import Progress, Record, StopAtNaN
 from tfx_transformer.checkpoint import Checkpoints, put, values, write
 from tfx_transformer.losses import share_of_batch
 from tfx_transformer.strategy import check_strategy, choose_strategy
+from tfx_transformer.train.captioning import Captioning
 from tfx_transformer.train.classification import Classification
 from tfx_transformer.train.evaluation import evaluate
 from tfx_transformer.train.folder import check_folder, open_folder
+from tfx_transformer.train.language import Language
+from tfx_transformer.train.masked_language import MaskedLanguage
 from tfx_transformer.train.optimization import make_optimizer
-from tfx_transformer.train.recipe import ClassifyRecipe, Recipe, TranslateRecipe
+from tfx_transformer.train.recipe import CaptionRecipe, ClassifyRecipe, Recipe, TranslateRecipe
 from tfx_transformer.train.tensorboard import Board
+from tfx_transformer.train.text_classification import TextClassification
+from tfx_transformer.train.text_recipe import ClassifyTextRecipe, LanguageRecipe, MaskRecipe
 from tfx_transformer.train.translation import Translation
 from tfx_transformer.train.waiting import Wait
 
-TASKS = {TranslateRecipe: Translation, ClassifyRecipe: Classification}
+TASKS = {
+    TranslateRecipe: Translation,
+    ClassifyRecipe: Classification,
+    CaptionRecipe: Captioning,
+    LanguageRecipe: Language,
+    MaskRecipe: MaskedLanguage,
+    ClassifyTextRecipe: TextClassification,
+}
 
 
 def train(recipe: Recipe, folder) -> dict[str, Any]:
@@ -105,7 +118,7 @@ def averaged_weights(model, ema: float):
 
 
 def best_score(record: Record, metric: str) -> float:
-    return max((line[metric] for line in record.read()), default=0.0)
+    return max((line[metric] for line in record.read()), default=-math.inf)
 
 
 def is_stuck(record: Record, metric: str, patience: int) -> bool:

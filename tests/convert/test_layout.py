@@ -29,6 +29,16 @@ def test_our_names_become_theirs():
     assert layout().sources("last_norm/scale", None) == []
 
 
+def test_blocks_of_encoder_and_decoder_are_blocks():
+    names = {"cross_key": "{block}k.{leaf}", "cross_value": "{block}v.{leaf}"}
+    own = Layout("some", "", "blocks.{i}.", (), names | {"encoder_norm": "norm.{leaf}"})
+    assert own.sources("decoder_7/cross_attention/key_value/bias", None) == [
+        "blocks.7.k.bias",
+        "blocks.7.v.bias",
+    ]
+    assert own.sources("encoder_norm/scale", None) == ["norm.weight"]
+
+
 def test_keys_and_values_come_out_side_by_side(draw):
     stored = draw(3 * 4, 5)  # (out, in), queries above keys above values
     entries = layout().cut(QKV, stored, None) | {"other": draw(2)}

@@ -5,8 +5,8 @@ from itertools import combinations
 
 import pytest
 
-from tfx_transformer.data.emoji_names import base_name, emoji_pairs
-from tfx_transformer.data.splits import SPLITS
+from tfx_transformer.data.emoji_names import base_name, emoji_languages, emoji_pairs
+from tfx_transformer.data.splits import SPLITS, split_of
 
 
 def test_korean_names_are_those_of_the_package():
@@ -88,3 +88,19 @@ def test_a_language_is_not_translated_into_itself():
 def test_an_unknown_split_lists_the_known():
     with pytest.raises(ValueError, match="unknown split 'dev'; known: train, validation, test"):
         emoji_pairs("en", "ko", "dev")
+
+
+def test_each_name_has_one_language_and_its_base_name_s_split():
+    found = {split: emoji_languages(["de", "en", "it"], split) for split in SPLITS}
+    names = [name for pairs, _ in found.values() for name, _ in pairs]
+    assert len(names) == len(set(names)) > 8000
+    for split, (pairs, skipped) in found.items():
+        assert skipped["names shared by languages"] > 100 and ("sushi", "en") not in pairs
+        english = [name for name, language in pairs if language == "en"]
+        assert {split_of(base_name(name)) for name in english} == {split}
+
+
+@pytest.mark.parametrize("languages", [["en"], ["en", "en"], ["en", "de", "en"]])
+def test_languages_must_differ(languages):
+    with pytest.raises(ValueError, match="must be two or more, each once"):
+        emoji_languages(languages)

@@ -149,6 +149,47 @@ def test_the_bound_waits_for_long_sentences_that_may_still_win(make_model):
     result = model.run(BeamDecoder(width=2, n_best=2, length_penalty=1.0))
     assert result["tokens"][0].tolist() == [[3] * 8 + [END], [END] + [PAD] * 8]
     np.testing.assert_allclose(result["score"][0], np.log([0.4, 0.6]) / [14 / 6, 1], rtol=1e-4)
+    options = {"width": 1, "length_penalty": 1.0, "length_rule": "power"}
+    result = model.run(BeamDecoder(**options))  # 9 > 1.79
+    assert result["tokens"][0].tolist() == [[3] * 8 + [END]]
+    result = model.run(BeamDecoder(**options, early_stop="likely"))  # does not wait
+    assert result["tokens"][0].tolist() == [[END] + [PAD] * 8]
+
+
+def test_a_likely_stop_is_where_nothing_beats_the_worst_at_its_length(make_model):
+    def search(sentence):
+        live, finished = [(0.0, ())], []
+        for length in range(1, 13):
+            extended = [
+                (log_prob + gain, (*tokens, token))
+                for log_prob, tokens in live
+                for token, gain in enumerate(model.log_probs(sentence, tokens))
+                if token not in (PAD, START)
+            ]
+            extended = sorted(extended, reverse=True)[:6]
+            for log_prob, tokens in extended[:3]:
+                if tokens[-1] == END:
+                    finished.append((log_prob / length, log_prob, tokens))
+            finished = sorted(finished, reverse=True)[:3]
+            live = [(log_prob, tokens) for log_prob, tokens in extended if tokens[-1] != END][:3]
+            if len(finished) == 3 and live[0][0] / length <= finished[-1][0]:
+                return finished
+        return finished + [(p / 12, p, tokens) for p, tokens in live]
+
+    model = make_model(batch_size=6, vocab_size=8, max_length=12, seed=1)
+    model.table[:, :, END] += 1
+    options = {"width": 3, "n_best": 3, "length_penalty": 1.0, "length_rule": "power"}
+    likely, sure = (model.run(BeamDecoder(early_stop=stop, **options)) for stop in ("likely", True))
+    for sentence in range(6):
+        check_equal(likely, sentence, search(sentence))
+    assert (likely["score"] <= sure["score"]).all() and (likely["score"] < sure["score"]).any()
+
+
+def test_an_unknown_rule_lists_the_known():
+    with pytest.raises(ValueError, match="unknown length_rule 'mean'; known: gnmt, power"):
+        BeamDecoder(length_rule="mean")
+    with pytest.raises(ValueError, match="unknown early_stop 'never'; known: True, False, likely"):
+        BeamDecoder(early_stop="never")
 
 
 def test_a_whole_sentence_goes_before_a_likelier_piece(make_model):
@@ -179,6 +220,11 @@ def test_the_length_penalty_is_equation_14():
         expected = (5.0 + lengths) ** alpha / 6.0**alpha
         result = length_penalty(ops.array(lengths), alpha)
         np.testing.assert_allclose(ops.convert_to_numpy(result), expected, rtol=1e-5)
+
+
+def test_the_length_penalty_is_a_power_if_asked():
+    result = length_penalty(ops.array([1, 4, 19]), 1.5, "power")
+    np.testing.assert_allclose(ops.convert_to_numpy(result), [1, 8, 19**1.5], rtol=1e-5)
 
 
 def test_the_coverage_penalty_is_equation_14():

@@ -26,7 +26,13 @@ def test_each_block_learns_slower_than_the_one_above(model):
 
 
 @pytest.mark.parametrize(
-    "path, layer", [("a/encoder_2/mlp/kernel", 3), ("a/decoder_norm/scale", None), ("a/table", 0)]
+    "path, layer",
+    [
+        ("a/encoder_2/mlp/kernel", 3),
+        ("a/decoder_norm/scale", None),
+        ("bert/pooler/kernel", None),
+        ("a/table", 0),
+    ],
 )
 def test_a_weight_s_layer_is_read_from_its_path(path, layer):
     assert layer_of(path) == layer

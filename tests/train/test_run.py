@@ -11,7 +11,8 @@ import time
 import numpy as np
 import pytest
 
-from tfx_transformer.train.recipe import TranslateRecipe, load_recipe
+from tfx_transformer.train.recipe import TranslateRecipe
+from tfx_transformer.train.recipe_file import load_recipe
 from tfx_transformer.train.run import train
 
 
@@ -43,7 +44,7 @@ from tfx_transformer.quiet import import_tensorflow
 import_tensorflow()
 import sys
 from pathlib import Path
-from tfx_transformer.train.recipe import load_recipe
+from tfx_transformer.train.recipe_file import load_recipe
 from tfx_transformer.train.run import train
 train(load_recipe(Path(sys.argv[1])), sys.argv[2])
 """

@@ -5,6 +5,9 @@
 
 A checkpoint does not say how it is computed: the options of our model that give the same numbers
 stand at the top of `vit.py`, `swin.py` and `mlp_mixer.py`.
+
+Translators come whole, with their texts: `load_marian` in `marian.py`, `load_ctranslate2` in
+`ctranslate2.py`; and go out by `export_ctranslate2` in `to_ctranslate2.py`.
 """
 
 from tfx_transformer.convert.checkpoint import read_weights

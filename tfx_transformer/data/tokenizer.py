@@ -50,6 +50,8 @@ class Tokenizer(tf.Module):
         model: the content of a `.model` file whose special ids are PAD, START, END and UNK.
     """
 
+    start_id, end_id = START, END
+
     def __init__(self, model: bytes):
         super().__init__(name="tokenizer")
         try:

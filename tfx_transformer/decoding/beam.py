@@ -4,15 +4,17 @@ from dataclasses import dataclass
 
 from keras import ops
 
-from tfx_transformer.checks import check_positive
+from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.decoding.constraints import FLOOR, FORBIDDEN, is_allowed
 from tfx_transformer.decoding.decoder import Decoder
 from tfx_transformer.decoding.loop import freeze, join, select, take_rows, while_loop, write
 
 
-def length_penalty(length, alpha):
-    """((5 + length) / 6)^alpha, equation 14: what a log-probability is divided by."""
-    return ((5.0 + ops.cast(length, "float32")) / 6.0) ** alpha
+def length_penalty(length, alpha, rule="gnmt"):
+    """What a log-probability is divided by: ((5 + length) / 6)^alpha, equation 14; or length^alpha,
+    the "power" of fairseq, Hugging Face and CTranslate2."""
+    length = ops.cast(length, "float32")
+    return (length if rule == "power" else (5.0 + length) / 6.0) ** alpha
 
 
 def coverage_penalty(coverage, source_mask):
@@ -46,6 +48,7 @@ class BeamDecoder(Decoder):
     Args:
         width: live, and finished, hypotheses for each sentence.
         length_penalty: alpha, 0 or more; 0 ranks by log-probability, more favours length.
+        length_rule: "gnmt", as above, or "power": score = log_prob / length^length_penalty.
         coverage_penalty: beta, 0 or more. Above 0 the model keeps state["moving"]["coverage"]
             (N, S), its attention to the source summed over the steps, and
             state["fixed"]["source_mask"] (N, S), boolean.
@@ -55,17 +58,22 @@ class BeamDecoder(Decoder):
             the limit, and coverage only takes away: with s ≤ 0 and alpha ≥ 0 no score to come
             exceeds s / ((5 + limit) / 6)^alpha. If that does not exceed the worst of `width`
             finished scores the list is final, so the result is the same as without stopping.
+            "likely" takes the present length instead of the limit, as Hugging Face does if not
+            told otherwise: sooner, but where alpha > 0 a long sentence that would win is missed.
     """
 
     width: int = 4
     length_penalty: float = 0.6
+    length_rule: str = "gnmt"
     coverage_penalty: float = 0.0
     n_best: int = 1
-    early_stop: bool = True
+    early_stop: bool | str = True
 
     def __post_init__(self):
         super().__post_init__()
         check_positive(width=self.width, n_best=self.n_best)
+        check_choice("gnmt", "power", length_rule=self.length_rule)
+        check_choice(True, False, "likely", early_stop=self.early_stop)
         if self.n_best > self.width:
             raise ValueError(
                 f"n_best must not exceed width; got n_best={self.n_best}, width={self.width}"
@@ -147,7 +155,7 @@ class BeamDecoder(Decoder):
 
     def score(self, task, log_prob, parents, moving, length):
         """What hypotheses (B, 2W) of one length are ranked by."""
-        score = log_prob / length_penalty(length, self.length_penalty)
+        score = log_prob / length_penalty(length, self.length_penalty, self.length_rule)
         if self.coverage_penalty:
             penalty = coverage_penalty(moving["coverage"], task.fixed["source_mask"])
             penalty = ops.reshape(penalty, (task.batch_size, self.width))
@@ -166,7 +174,8 @@ class BeamDecoder(Decoder):
         likeliest = live["log_prob"][:, 0]
         is_final = ops.logical_not(is_allowed(likeliest))
         if self.early_stop:
-            bound = likeliest / length_penalty(task.limit, self.length_penalty)
+            length = live["length"][:, 0] if self.early_stop == "likely" else task.limit
+            bound = likeliest / length_penalty(length, self.length_penalty, self.length_rule)
             is_final = ops.logical_or(is_final, bound <= finished["score"][:, -1])
         return is_final
 

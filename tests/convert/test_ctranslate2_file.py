@@ -1,0 +1,106 @@
+"""Files written here byte by byte, as the format says, are read; damaged ones are refused."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from tfx_transformer.convert.ctranslate2_file import read_model_file
+
+TYPES = ["float32", "int8", "int16", "int32", "float16"]
+
+
+def string(text):
+    return struct.pack("<H", len(text) + 1) + text.encode() + b"\0"
+
+
+def write(path, arrays, version=6, aliases=(), kind="TransformerSpec", revision=7):
+    """The arrays by name; of bfloat16 are those that are given as bytes, with their shape."""
+    content = struct.pack("<I", version) + string(kind) + struct.pack("<I", revision)
+    content += struct.pack("<I", len(arrays))
+    for name, array in arrays.items():
+        is_bytes = isinstance(array, tuple)
+        data, shape = array if is_bytes else (np.asarray(array).tobytes(), np.shape(array))
+        content += string(name) + struct.pack(f"<B{len(shape)}I", len(shape), *shape)
+        if version >= 4:
+            type_id = 5 if is_bytes else TYPES.index(str(np.asarray(array).dtype))
+            content += struct.pack("<BI", type_id, len(data))
+        else:
+            array = np.asarray(array)
+            content += struct.pack("<BI", array.itemsize, array.size)
+        content += data
+    if version >= 3:
+        content += struct.pack("<I", len(aliases))
+        content += b"".join(string(a) + string(b) for a, b in aliases)
+    path.write_bytes(content)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.bin"
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 6])
+def test_names_shapes_and_numbers_come_back(version, path, draw):
+    arrays = {"a/weight": draw(3, 5), "b": draw(4), "flag": np.int8(1), "scale": np.float32(2.5)}
+    file = read_model_file(write(path, arrays, version, kind="Some", revision=3))
+    assert (file.kind, file.revision) == ("Some", 3) and list(file.arrays) == list(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(file.arrays[name], array)
+
+
+def test_a_second_name_means_the_same_array(path, draw):
+    file = read_model_file(write(path, {"a": draw(2, 3)}, aliases=[("b", "a")]))
+    np.testing.assert_array_equal(file.arrays["b"], file.arrays["a"])
+
+
+def test_bytes_are_floats_by_the_scale_of_their_row(path, draw):
+    weight = draw(3, 5)
+    scale = 127 / np.abs(weight).max(axis=1)
+    whole = np.rint(weight * scale[:, None]).astype("int8")
+    arrays = {"a/weight": whole, "a/weight_scale": scale.astype("float32")}
+    found = read_model_file(write(path, arrays, aliases=[("b/weight", "a/weight")])).arrays
+    assert list(found) == ["a/weight", "b/weight"] and found["a/weight"].dtype == "float32"
+    np.testing.assert_array_equal(found["b/weight"], found["a/weight"])
+    np.testing.assert_allclose(found["a/weight"], whole / scale[:, None], rtol=1e-5)
+    np.testing.assert_allclose(found["a/weight"], weight, atol=0.02)
+
+
+@pytest.mark.parametrize("scale", [512.0, None])
+def test_half_words_are_floats_by_one_scale(scale, path):
+    whole = np.array([[100, -200], [300, 5]], "int16")
+    arrays = {"a/weight": whole} | ({"a/weight_scale": np.float32(scale)} if scale else {})
+    found = read_model_file(write(path, arrays, version=2)).arrays
+    np.testing.assert_allclose(found["a/weight"], whole / (scale or 1000.0), rtol=1e-6)
+
+
+def test_numbers_of_half_precision_are_read(path, draw):
+    array = draw(3, 4)
+    upper = (array.view("uint32") >> 16).astype("uint16")
+    arrays = {"half": array.astype("float16"), "brain": (upper.tobytes(), (3, 4))}
+    found = read_model_file(write(path, arrays)).arrays
+    np.testing.assert_array_equal(found["half"], array.astype("float16"))
+    np.testing.assert_allclose(found["brain"], array, rtol=1e-2)
+    assert found["brain"].dtype == "float32"
+
+
+@pytest.mark.parametrize("version", [1, 7])
+def test_another_version_is_refused(version, path):
+    with pytest.raises(ValueError, match=f"its version must be 2 … 6; got {version}"):
+        read_model_file(write(path, {"a": np.zeros(2, "float32")}, version))
+
+
+def test_bytes_without_a_scale_are_refused(path):
+    with pytest.raises(ValueError, match="that can be read: 'a/weight_scale'"):
+        read_model_file(write(path, {"a/weight": np.ones((2, 3), "int8")}))
+
+
+def test_a_damaged_file_is_refused(path, draw):
+    content = write(path, {"a": draw(2, 3)}, aliases=[("b", "a")]).read_bytes()
+    for end in (2, 9, 30, 40, 60, len(content) - 1):
+        path.write_bytes(content[:end])
+        with pytest.raises(ValueError, match="is no model of CTranslate2 that can be read"):
+            read_model_file(path)
+    with pytest.raises(ValueError, match="is no model of CTranslate2 that can be read: 'c'"):
+        read_model_file(write(path, {"a": draw(2, 3)}, aliases=[("b", "c")]))

@@ -1,0 +1,102 @@
+"""What a classifier of texts starts from: a run that filled in blanks, or a BERT of Hugging Face.
+
+Both bring their vocabulary and their sizes; only what lies above the encoder is new.
+"""
+
+import json
+import posixpath
+from pathlib import Path
+from typing import Any
+
+from tfx_transformer.convert import load_weights
+from tfx_transformer.data import Tokenizer
+from tfx_transformer.data.wordpiece import WordPiece
+from tfx_transformer.models import create_model
+from tfx_transformer.train.folder import load_mask_run
+from tfx_transformer.train.text_recipe import EncoderModel
+
+SIZES = {  # our words for those of config.json
+    "dim": "hidden_size",
+    "depth": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "mlp_dim": "intermediate_size",
+    "max_length": "max_position_embeddings",
+    "num_segments": "type_vocab_size",
+}
+ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+OWN = ("name", "trainable", "dtype")  # of a model's configuration, but not of its sizes
+
+
+def find_tokenizer(weights: str) -> Tokenizer | WordPiece:
+    """The vocabulary that belongs to the weights."""
+    if is_run(weights):
+        return load_mask_run(weights).tokenizer
+    return WordPiece.load(find_file(weights).parent)
+
+
+def make_pretrained(weights: str, own: EncoderModel, tokenizer, num_classes: int):
+    """A classifier, built, whose encoder has the weights.
+
+    Args:
+        weights: as in `ClassifyTextRecipe`.
+        own: options that win over those of the weights; where a folder has no config.json, also
+            the variant.
+        tokenizer: from `find_tokenizer`.
+        num_classes: C.
+    """
+    head = {"head": "classify", "num_classes": num_classes}
+    if is_run(weights):
+        source = load_mask_run(weights).model
+        config = {k: v for k, v in source.get_config().items() if k not in OWN}
+        model = type(source)(**config | {"next_sentence": False} | own.overrides() | head)
+        model.build((None, None))
+        left = copy(source, model)
+    else:
+        file = find_file(weights)
+        options = read_options(file.parent) | {"vocab_size": tokenizer.vocab_size}
+        model = create_model(own.name, own.variant, **options | own.overrides() | head)
+        left = load_weights(model, file, head=False)
+    print(f"{weights}: all weights but {', '.join(left)}")
+    return model
+
+
+def is_run(weights: str) -> bool:
+    return (Path(weights) / "recipe.json").exists()
+
+
+def find_file(weights: str) -> Path:
+    """A checkpoint, also by its folder."""
+    path = Path(weights)
+    return path / "model.safetensors" if path.is_dir() else path
+
+
+def read_options(folder: Path) -> dict[str, Any]:
+    """The options of our model that config.json tells, if it is there."""
+    path = folder / "config.json"
+    if not path.exists():
+        return {}
+    config = json.loads(path.read_text("utf-8"))
+    activation = config.get("hidden_act", "gelu")
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"{path}: hidden_act must be one of {[*ACTIVATIONS]}; got {activation!r}")
+    sizes = {ours: config[theirs] for ours, theirs in SIZES.items() if theirs in config}
+    return sizes | {"activation": ACTIVATIONS[activation]}
+
+
+def copy(source, model) -> list[str]:
+    """Puts the weights of one model into another where both have them → the names of the rest."""
+    theirs, ours = by_name(source), by_name(model)
+    for name in ours.keys() & theirs.keys():
+        if ours[name].shape != theirs[name].shape:
+            raise ValueError(
+                f"{name} must be {tuple(theirs[name].shape)}, as pretrained; the options of the "
+                f"model make it {tuple(ours[name].shape)}"
+            )
+        ours[name].assign(theirs[name])
+    return [name for name in ours if name not in theirs]
+
+
+def by_name(model) -> dict[str, Any]:
+    """The weights by their paths below the model."""
+    root = posixpath.commonpath([weight.path for weight in model.weights])
+    return {posixpath.relpath(weight.path, root): weight for weight in model.weights}
