@@ -122,8 +122,8 @@ class Judge:
 def language_test(run: LanguageRun, source: str = "") -> dict[str, Any]:
     """Scores of a run on its test set, or on another text.
 
-    Bits per character compare models of whatever vocabulary. The first tokens of a window know
-    little of what came before: longer windows, or overlapping ones, would say less of them.
+    Bits per character compare models of whatever vocabulary. Windows do not overlap: the first
+    tokens of each know nothing of what came before, which overlapping windows would spare them.
     """
     own = run.recipe.data
     text = load_text(source) if source else read_splits(own)["test"]
