@@ -177,8 +177,6 @@ def test_the_folder_has_all_that_is_needed(make, tmp_path):
 def test_what_goes_out_comes_back(options, make, tmp_path):
     """All our options that its format has; only positions are learned then."""
     translator = make(**options)
-    if isinstance(options.get("attention"), dict):
-        pytest.skip("our reader expects the biases")
     folder = export_ctranslate2(translator, tmp_path / "out")
     back = load_ctranslate2(folder, "sentencepiece", decoder="greedy", max_length=40)
     assert type(back) is Translator and back.model.tie == translator.model.tie

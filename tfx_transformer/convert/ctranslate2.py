@@ -252,10 +252,12 @@ def transformer_options(file: ModelFile, config: dict[str, Any]) -> dict[str, An
     if activation >= len(ACTIVATIONS):
         known = ", ".join(f"{i} ({name})" for i, name in enumerate(ACTIVATIONS))
         raise ValueError(f"activation must be one of {known}; got {activation}")
+    qkv_bias = "encoder/layer_0/self_attention/linear_0/bias" in file.arrays
     return {
         "depth": count_blocks(file.arrays),
         "num_heads": int(both("num_heads", HEADS.get(file.kind, 8))),
         "mlp_dim": len(file.arrays["encoder/layer_0/ffn/linear_0/weight"]),
+        "attention": {"kind": "multi_head", "qkv_bias": qkv_bias},
         "activation": ACTIVATIONS[activation],
         "norm": {"kind": "layer", "epsilon": config.get("layer_norm_epsilon") or 1e-5},
         "norm_first": bool(both("pre_norm", 1)),
