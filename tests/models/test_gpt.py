@@ -60,10 +60,15 @@ def test_the_sizes_of_all_are_the_published_ones(variant):
     assert d // GPT.variants[variant]["num_heads"] == 64
 
 
+MADE: dict[str, keras.Model] = {}  # each model once; no test changes it
+
+
 @pytest.fixture(params=OPTIONS)
 def model(request, randomise):
-    model = create_model("gpt", "tiny", vocab_size=11, **OPTIONS[request.param])
-    return randomise(model, TOKENS)
+    if request.param not in MADE:
+        model = create_model("gpt", "tiny", vocab_size=11, **OPTIONS[request.param])
+        MADE[request.param] = randomise(model, TOKENS)
+    return MADE[request.param]
 
 
 @pytest.fixture
