@@ -120,7 +120,7 @@ class PatchViT(ViT):
 
 
 class ViTRegions(Regions):
-    """The patches of a Vision Transformer; `load_vit_weights(encoder.network, …, head=False)`
+    """The patches of a Vision Transformer; `load_weights(encoder.network, …, head=False)`
     gives it weights of others.
 
     Args:

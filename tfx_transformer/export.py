@@ -13,6 +13,7 @@ such op anywhere would keep the whole from loading.
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -134,10 +135,7 @@ def write(module: Exported, folder, card: str, signatures) -> Path:
 
 def load_export(folder, n_best: int = 1) -> Callable:
     """The exported function: strings (B,) → a dict of tensors, as of `Translator.translate`."""
-    import tensorflow_text  # noqa: F401  # brings the text ops
-
-    loaded = tf.saved_model.load(str(folder))
-    outputs = check_does("translates strings", loaded, folder)
+    loaded, outputs = open_export(folder, "translates strings")
     if outputs["n_best"].shape[1] < n_best:
         raise ValueError(
             f"n_best={n_best} is more than the {outputs['n_best'].shape[1]} for which {folder} was "
@@ -148,26 +146,19 @@ def load_export(folder, n_best: int = 1) -> Callable:
 
 def load_classifier(folder) -> Callable:
     """The exported function: bytes (B,) → a dict of tensors, as of `Classifier.classify`."""
-    loaded = tf.saved_model.load(str(folder))
-    check_does("classifies pictures", loaded, folder)
+    loaded, _ = open_export(folder, "classifies pictures", has_text=False)
     return lambda images: loaded.signatures["serving_default"](tf.constant(images))
 
 
 def load_captioner(folder) -> Callable:
     """The exported function: bytes (B,) → a dict of tensors, as of `Captioner.caption`."""
-    import tensorflow_text  # noqa: F401  # brings the text ops
-
-    loaded = tf.saved_model.load(str(folder))
-    check_does("describes pictures", loaded, folder)
+    loaded, _ = open_export(folder, "describes pictures")
     return lambda images: loaded.signatures["serving_default"](tf.constant(images))
 
 
 def load_generator(folder) -> Callable:
     """The exported function: strings (B,) and a largest length → as of `Generator.limited`."""
-    import tensorflow_text  # noqa: F401  # brings the text ops
-
-    loaded = tf.saved_model.load(str(folder))
-    check_does("continues texts", loaded, folder)
+    loaded, _ = open_export(folder, "continues texts")
     serve = loaded.signatures["limited"]
     return lambda texts, max_length: serve(
         text=tf.constant(texts), max_length=tf.constant(max_length)
@@ -176,15 +167,15 @@ def load_generator(folder) -> Callable:
 
 def load_text_classifier(folder) -> Callable:
     """The exported function: strings (B,) → a dict of tensors, as of `TextClassifier.classify`."""
-    import tensorflow_text  # noqa: F401  # brings the text ops
-
-    loaded = tf.saved_model.load(str(folder))
-    check_does("classifies texts", loaded, folder)
+    loaded, _ = open_export(folder, "classifies texts")
     return lambda texts: loaded.signatures["serving_default"](tf.constant(texts))
 
 
-def check_does(what: str, loaded, folder) -> dict:
-    """The outputs of an export, by the first of which that is here it is told what it does."""
+def open_export(folder, what: str, has_text: bool = True) -> tuple[Any, dict]:
+    """An export that must do this, and its outputs; by the first of these here it is told."""
+    if has_text:
+        import tensorflow_text  # noqa: F401  # brings the text ops
+    loaded = tf.saved_model.load(str(folder))
     outputs = loaded.signatures["serving_default"].structured_outputs
     told_by = {
         "alignment": "translates strings",
@@ -197,7 +188,7 @@ def check_does(what: str, loaded, folder) -> dict:
     does = next((kind for name, kind in told_by.items() if name in outputs), "does something else")
     if does != what:
         raise ValueError(f"{folder} must be an export that {what}; this one {does}")
-    return outputs
+    return loaded, outputs
 
 
 def inspect_export(folder) -> str:

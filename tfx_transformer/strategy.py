@@ -39,3 +39,9 @@ def check_strategy(strategy: tf.distribute.Strategy, accumulate: int, jit_compil
         )
     if strategy.num_replicas_in_sync > 1 and jit_compile:
         raise ValueError("jit_compile works on one device only: XLA cannot reach another replica")
+
+
+def check_replicas(replicas: int, batch_size: int) -> None:
+    """Refuses batches that cannot be shared out evenly."""
+    if batch_size % replicas:
+        raise ValueError(f"the {replicas} replicas must divide data.batch_size={batch_size}")

@@ -18,7 +18,8 @@ from tfx_transformer.metrics import caption_scores
 from tfx_transformer.models import MODELS, create_model
 from tfx_transformer.models.efficientnet_lite import load_efficientnet_lite0
 from tfx_transformer.models.vit import ViT
-from tfx_transformer.train.folder import CaptionRun
+from tfx_transformer.strategy import check_replicas
+from tfx_transformer.train.folder import CaptionRun, stored_tokenizer
 from tfx_transformer.train.recipe import CaptionData, CaptionRecipe
 from tfx_transformer.train.searching import Search
 
@@ -47,8 +48,7 @@ class Captioning:
     def prepare(self, folder: Path, replicas: int) -> None:
         """Trains the tokenizer, or reads it from the folder, and makes the batches."""
         recipe, data = self.recipe, self.recipe.data
-        if data.batch_size % replicas:
-            raise ValueError(f"the {replicas} replicas must divide {data.batch_size=}")
+        check_replicas(replicas, data.batch_size)
         self.tokenizer = make_tokenizer(data, self.captions["train"], folder / "tokenizer")
         model, features = make_model(recipe, self.tokenizer), None
         if model.freeze:
@@ -94,12 +94,10 @@ def load_split(data: CaptionData, split: str = "test") -> Captions:
 
 def make_tokenizer(data: CaptionData, captions: Captions, folder: Path) -> Tokenizer:
     """Trained at the first call, read from the folder later."""
-    path = folder / "target.model"
-    if not path.exists():
-        texts = [text for own in captions.texts for text in own]
-        folder.mkdir(parents=True, exist_ok=True)
-        train_tokenizer(texts, data.vocab_size).save(path)
-    return Tokenizer.load(path)
+    texts = [text for own in captions.texts for text in own]
+    return stored_tokenizer(
+        folder / "target.model", lambda: train_tokenizer(texts, data.vocab_size)
+    )
 
 
 def make_model(recipe: CaptionRecipe, tokenizer: Tokenizer):

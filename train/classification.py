@@ -17,6 +17,7 @@ from tfx_transformer.convert import load_weights
 from tfx_transformer.data import Images, load_images, training_images
 from tfx_transformer.image_plots import plot_confusion
 from tfx_transformer.models import create_model
+from tfx_transformer.strategy import check_replicas
 from tfx_transformer.train.folder import ClassifyRun
 from tfx_transformer.train.recipe import ClassifyRecipe
 
@@ -46,10 +47,7 @@ class Classification:
     def prepare(self, folder: Path, replicas: int) -> None:
         """Makes the batches, and keeps the names of the classes in the folder."""
         recipe, model = self.recipe, create_model_for(self.recipe, len(self.class_names))
-        if recipe.data.batch_size % replicas:
-            raise ValueError(
-                f"the {replicas} replicas must divide data.batch_size={recipe.data.batch_size}"
-            )
+        check_replicas(replicas, recipe.data.batch_size)
         self.data = training_images(
             self.images["train"],
             model.image_size,

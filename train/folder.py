@@ -8,6 +8,7 @@ import dataclasses
 import json
 import platform
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -255,3 +256,11 @@ def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
 def load_text_tokenizer(folder: Path) -> Tokenizer | WordPiece:
     """Of a classifier: one of our own, or the vocabulary of a BERT."""
     return Tokenizer.load(folder / TEXT) if (folder / TEXT).exists() else WordPiece.load(folder)
+
+
+def stored_tokenizer(path: Path, make: Callable[[], Tokenizer]) -> Tokenizer:
+    """Made at the first call, read from its file later."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        make().save(path)
+    return Tokenizer.load(path)

@@ -12,7 +12,8 @@ from tfx_transformer.data.language import language_data, language_tokenizer, loa
 from tfx_transformer.generator import Generator
 from tfx_transformer.losses import TokenCrossentropy
 from tfx_transformer.models import create_model
-from tfx_transformer.train.folder import TEXT, LanguageRun
+from tfx_transformer.strategy import check_replicas
+from tfx_transformer.train.folder import TEXT, LanguageRun, stored_tokenizer
 from tfx_transformer.train.text_recipe import LanguageData, LanguageRecipe
 from tfx_transformer.train.text_splits import read_splits
 from tfx_transformer.train.token_meter import TokenMeter
@@ -40,10 +41,7 @@ class Language:
         self.data = language_data(
             self.texts["train"], self.tokenizer, own.max_length, own.batch_size, self.recipe.seed
         )
-        if self.data.batch_size % replicas:
-            raise ValueError(
-                f"the {replicas} replicas must divide data.batch_size={self.data.batch_size}"
-            )
+        check_replicas(replicas, self.data.batch_size)
         self.units_per_batch = self.data.batch_size * own.max_length
         print(f"{own}: {self.data}")
 
@@ -60,12 +58,8 @@ class Language:
 
 def make_tokenizer(data: LanguageData, text: str, folder: Path) -> Tokenizer:
     """Trained at the first call, read from the folder later."""
-    path = folder / TEXT
-    if not path.exists():
-        size = None if data.tokenizer == "char" else data.vocab_size
-        folder.mkdir(parents=True, exist_ok=True)
-        language_tokenizer(text, data.tokenizer, size).save(path)
-    return Tokenizer.load(path)
+    size = None if data.tokenizer == "char" else data.vocab_size
+    return stored_tokenizer(folder / TEXT, lambda: language_tokenizer(text, data.tokenizer, size))
 
 
 def make_model(recipe: LanguageRecipe, tokenizer):

@@ -12,7 +12,7 @@ from tfx_transformer.data.language import load_text
 from tfx_transformer.data.masking import MaskedData, masked_data
 from tfx_transformer.losses import TokenCrossentropy
 from tfx_transformer.models import create_model
-from tfx_transformer.train.folder import TEXT, MaskRun
+from tfx_transformer.train.folder import TEXT, MaskRun, stored_tokenizer
 from tfx_transformer.train.text_recipe import ClassifyTextData, MaskData, MaskRecipe
 from tfx_transformer.train.text_splits import read_splits
 from tfx_transformer.train.token_meter import TokenMeter
@@ -56,11 +56,9 @@ class MaskedLanguage:
 
 def make_tokenizer(data: MaskData | ClassifyTextData, texts: list[str], folder: Path) -> Tokenizer:
     """Trained at the first call, read from the folder later."""
-    path, normalisation = folder / TEXT, "nmt_nfkc_cf" if data.lower_case else "nmt_nfkc"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        train_tokenizer(texts, data.vocab_size, data.tokenizer, normalisation).save(path)
-    return Tokenizer.load(path)
+    normalisation = "nmt_nfkc_cf" if data.lower_case else "nmt_nfkc"
+    options = data.vocab_size, data.tokenizer, normalisation
+    return stored_tokenizer(folder / TEXT, lambda: train_tokenizer(texts, *options))
 
 
 def hide(data: MaskData, lines: list[str], tokenizer, multiple=1, seed=0) -> MaskedData:

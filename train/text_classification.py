@@ -15,6 +15,7 @@ from tfx_transformer.data.labelled import Labelled, load_labelled
 from tfx_transformer.data.labelled_batches import labelled_data
 from tfx_transformer.image_plots import plot_confusion
 from tfx_transformer.models import create_model
+from tfx_transformer.strategy import check_replicas
 from tfx_transformer.text_classifier import TextClassifier
 from tfx_transformer.train.folder import TEXT, ClassifyTextRun, load_text_tokenizer
 from tfx_transformer.train.masked_language import make_tokenizer
@@ -47,10 +48,7 @@ class TextClassification:
     def prepare(self, folder: Path, replicas: int) -> None:
         """Finds the tokenizer, makes the batches, and keeps the names of the classes."""
         own, train = self.recipe.data, self.labelled["train"]
-        if own.batch_size % replicas:
-            raise ValueError(
-                f"the {replicas} replicas must divide data.batch_size={own.batch_size}"
-            )
+        check_replicas(replicas, own.batch_size)
         self.tokenizer = keep_tokenizer(self.recipe, train.texts, folder / "tokenizer")
         self.data = labelled_data(
             train.texts,

@@ -8,7 +8,6 @@ and the source is x1 … xm END: as in Marian and fairseq, the END gives the enc
 always there, also for an empty text. Rows are padded with PAD, whose weight is 0.
 """
 
-import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +15,7 @@ import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.data.buckets import EMPTY, Batch, bucket_sizes, epoch_batches
+from tfx_transformer.data.epochs import EpochData
 from tfx_transformer.data.sources import Pairs
 from tfx_transformer.data.tokenizer import END, PAD, START, Tokenizer
 
@@ -163,20 +163,19 @@ class _Side:
         return replace(self, ids=self.ids[:, : max_length - 1])
 
 
-_ORDER = (
-    tf.TensorSpec([], tf.int32, name="length"),
-    tf.TensorSpec([None], tf.int32, name="rows"),  # (B)
-    tf.TensorSpec([2, None], tf.float32, name="draws"),  # (2, B)
-)
-
-
-class TextData:
+class TextData(EpochData):
     """Tokenised pairs and the order of their batches; made by the two functions above.
 
     `stream()` is for `fit(..., steps_per_epoch=data.steps_per_epoch)`, `dataset()` for a loop of
     one's own or `evaluate`. A batch is `({"source": (B, S), "target": (B, T)}, targets (B, T),
     weights (B, T))` with S = T out of few lengths.
     """
+
+    signature = (
+        tf.TensorSpec([], tf.int32, name="length"),
+        tf.TensorSpec([None], tf.int32, name="rows"),  # (B)
+        tf.TensorSpec([2, None], tf.float32, name="draws"),  # (2, B)
+    )
 
     def __init__(
         self, source, target, sizes, seed=None, nbest=1, alpha=0.1, skipped=None, truncated=0
@@ -203,42 +202,16 @@ class TextData:
         """The pairs in each batch of an epoch, in order."""
         return epoch_batches(self.lengths, self.sizes, self.seed, epoch)
 
-    def dataset(self, epoch: int = 0, step: int = 0) -> tf.data.Dataset:
-        """The batches of one epoch from `step` on."""
-        return self._dataset(range(epoch, epoch + 1), step, self.steps_per_epoch - step)
-
-    def stream(self, epoch: int = 0, step: int = 0) -> tf.data.Dataset:
-        """The batches from (epoch, step) on, without end: a run continues here, exactly."""
-        return self._dataset(range(epoch, sys.maxsize), step, tf.data.INFINITE_CARDINALITY)
-
-    def _dataset(self, epochs: range, step: int, cardinality: int) -> tf.data.Dataset:
-        if epochs.start < 0 or not 0 <= step <= self.steps_per_epoch:
-            raise ValueError(
-                f"epoch must not be negative and step must lie in 0 … {self.steps_per_epoch}; "
-                f"got epoch={epochs.start}, {step=}"
-            )
-        orders = tf.data.Dataset.from_generator(
-            lambda: self._orders(epochs, step), output_signature=_ORDER
-        )
-        return (
-            orders.map(self._batch, num_parallel_calls=tf.data.AUTOTUNE)
-            .apply(tf.data.experimental.assert_cardinality(cardinality))
-            .prefetch(tf.data.AUTOTUNE)
-        )
-
-    def _orders(self, epochs, step):
+    def orders(self, epoch, step):
         """For each batch its length, its rows and two random numbers for each row."""
-        for epoch in epochs:
-            draws = np.zeros([2, len(self.lengths)], "float32")
-            if self.nbest > 1:
-                draws = np.random.default_rng([self.seed, epoch, 1]).random(draws.shape, "float32")
-            for batch in self.epoch_batches(epoch)[step:]:
-                yield batch.length, batch.rows, draws[:, batch.rows]
-            step = 0
+        draws = np.zeros([2, len(self.lengths)], "float32")
+        if self.nbest > 1:
+            draws = np.random.default_rng([self.seed, epoch, 1]).random(draws.shape, "float32")
+        for batch in self.epoch_batches(epoch)[step:]:
+            yield batch.length, batch.rows, draws[:, batch.rows]
 
-    @tf.function(input_signature=_ORDER, autograph=False)  # traced once, not for every dataset
-    def _batch(self, length, rows, draws):
-        """The triple of one batch; runs inside tf.data."""
+    def triple(self, length, rows, draws):
+        """Of one batch; runs inside tf.data."""
         real = rows != EMPTY
         # An empty row repeats the first one with weight 0: a row of padding alone would leave
         # attention nothing to look at, and 0 · NaN is NaN.
