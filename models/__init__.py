@@ -34,12 +34,32 @@ MODELS = Registry(
 )
 
 
-def create_model(name: str, /, variant: str, **overrides):
-    """`create_model("transformer", "base", vocab_size=32_000)`; overrides win over the variant."""
+def create_model(name: str, /, variant: str | None = None, *, weights=None, **overrides):
+    """`create_model("transformer", "base", vocab_size=32_000)`; overrides win over the variant.
+
+    Args:
+        name: in MODELS.
+        variant: of the model; may be None if the weights say their sizes.
+        weights: of others: a file, a folder, or `hf:google/vit-base-patch16-224`. A config.json
+            beside them gives the options, which win over the variant. The head stays new if
+            `overrides` ask for another one.
+        overrides: options of the model.
+    """
     model, _ = MODELS.find(name)
-    if variant not in model.variants:
+    found = {}
+    if weights is not None:
+        from tfx_transformer.convert import find_checkpoint, load_weights, read_options
+
+        weights = find_checkpoint(weights)
+        found = read_options(name, weights)
+    if variant not in model.variants and not (variant is None and found):
         raise ValueError(f"unknown {name} variant {variant!r}; known: {', '.join(model.variants)}")
     known = {*inspect.signature(model).parameters, "name", "dtype"}
     for option in sorted(overrides.keys() - known):
         raise ValueError(f"{name} has no option {option!r}; known: {', '.join(sorted(known))}")
-    return model(**model.variants[variant] | overrides)
+    created = model(**model.variants.get(variant, {}) | found | overrides)
+    if weights is not None:
+        asked = overrides.keys() & {"head", "num_classes"}
+        is_new = bool(found) and any(overrides[option] != found.get(option) for option in asked)
+        load_weights(created, weights, head=not is_new)
+    return created

@@ -16,6 +16,7 @@ TENSORFLOW = {
     "generator",
     "graph",
     "optimizer",
+    "portable",
     "quiet",
     "serve",
     "strategy",

@@ -77,7 +77,7 @@ def evaluate(
 def export(
     run: tyro.conf.Positional[str],
     to: str,
-    format: Literal["saved_model", "ctranslate2"] = "saved_model",
+    format: Literal["saved_model", "ctranslate2", "litert", "onnx"] = "saved_model",
     ids_only: bool = False,
     jit_compile: bool = False,
     top_k: int | None = None,
@@ -90,9 +90,11 @@ def export(
     and gives sentences.
 
     Args:
-        run: the run's folder; or one of Hugging Face with a Marian translator.
+        run: the run's folder; or one of Hugging Face with a Marian translator, or hf:OWNER/NAME.
         to: the new folder.
-        format: of a translator: a SavedModel, or what CTranslate2 runs, without the search.
+        format: a SavedModel; of a translator also what CTranslate2 runs, without the search; of a
+            classifier of pictures also what LiteRT runs, in 8 bits, or ONNX, without the decoding
+            of files.
         ids_only: of a translator: token ids in and out; needs nothing but TensorFlow to load.
         jit_compile: of a translator or classifier of pictures: let XLA compile the model: faster
             once it has seen a shape, seconds before.
@@ -100,20 +102,21 @@ def export(
             of how many tokens it draws.
     """
     start_tensorflow()
+    from tfx_transformer.convert.hub import find_folder
     from tfx_transformer.convert.marian import is_marian
     from tfx_transformer.export import inspect_export
     from tfx_transformer.train.exporting import export_run
     from tfx_transformer.train.folder import load_run
     from tfx_transformer.train.foreign import export_foreign
 
-    if format == "ctranslate2":
-        print(export_foreign(run, to, format, search))
-        return
-    if is_marian(run):
-        folder = export_foreign(run, to, format, search, ids_only, jit_compile)
+    source = find_folder(run)
+    if format == "ctranslate2" or is_marian(source):
+        folder = export_foreign(source, to, format, search, ids_only, jit_compile)
     else:
-        folder = export_run(load_run(run), to, search, ids_only, jit_compile, top_k)
-    print(f"{folder}\n{inspect_export(folder)}")
+        folder = export_run(load_run(source), to, search, ids_only, jit_compile, top_k, format)
+    print(folder)
+    if format == "saved_model":
+        print(inspect_export(folder))
 
 
 def inspect(folder: tyro.conf.Positional[str]) -> None:

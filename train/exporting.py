@@ -1,4 +1,4 @@
-"""A run's model as a SavedModel, whatever kind it is of."""
+"""A run's model as a SavedModel, whatever kind it is of, or in the format of others."""
 
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from tfx_transformer.export import (
     export_text_classifier,
     export_translator,
 )
+from tfx_transformer.portable import FORMATS, export_portable
 from tfx_transformer.train.folder import (
     NAMES,
     AnyRun,
@@ -28,6 +29,7 @@ def export_run(
     ids_only: bool = False,
     jit_compile: bool = False,
     top_k: int | None = None,
+    format: str = "saved_model",
 ) -> Path:
     """Writes the folder `to`, which must not be there yet.
 
@@ -39,7 +41,15 @@ def export_run(
         jit_compile: of a translator or an image classifier: whether XLA compiles it.
         top_k: classes that a classifier names, 5 if None; tokens out of which a language model
             draws, as the recipe has it if None.
+        format: "saved_model"; of an image classifier also a name in FORMATS.
     """
+    if format in FORMATS and isinstance(run, ClassifyRun):
+        return export_portable(run.classifier(), to, format, run.card())
+    if format != "saved_model":
+        raise ValueError(
+            f"{run.folder} holds a {NAMES[type(run)]}, whose format must be saved_model; {format} "
+            "has no ops for texts and for loops over words"
+        )
     if isinstance(run, TranslateRun):
         return export_translator(run.translator(search, jit_compile), to, run.card(), ids_only)
     if isinstance(run, CaptionRun):

@@ -34,6 +34,8 @@ def export_foreign(
     folder, to, format: str, search: Search | None = None, ids_only=False, jit_compile=False
 ) -> Path:
     """A translator, of a run or of others, as a SavedModel or as a folder of CTranslate2."""
+    if format not in ("saved_model", "ctranslate2"):
+        raise ValueError(f"a translator's format must be saved_model or ctranslate2; got {format}")
     if is_marian(folder):
         translator, card = load_foreign(folder, search, jit_compile), f"From {Path(folder).name}.\n"
     else:

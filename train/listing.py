@@ -7,6 +7,8 @@ from tfx_transformer.convert.load import LAYOUTS
 from tfx_transformer.models import MODELS, create_model
 from tfx_transformer.models.published import PUBLISHED
 
+WHOLE = {"Transformer": ["Marian", "CTranslate2"]}  # these come with their texts
+
 
 def rows() -> list[dict[str, Any]]:
     """One for each variant."""
@@ -14,6 +16,7 @@ def rows() -> list[dict[str, Any]]:
     for name, kind in MODELS.items():
         published = PUBLISHED[name]
         families = [layout.family for layout in LAYOUTS.get(kind.__name__, ())]
+        families += WHOLE.get(kind.__name__, ())
         for variant in kind.variants:
             options, count = published.options_of(variant), published.counts.get(variant)
             found.append(

@@ -3,27 +3,17 @@
 Both bring their vocabulary and their sizes; only what lies above the encoder is new.
 """
 
-import json
 import posixpath
 from pathlib import Path
 from typing import Any
 
-from tfx_transformer.convert import load_weights
+from tfx_transformer.convert import find_checkpoint, load_weights, read_options
 from tfx_transformer.data import Tokenizer
 from tfx_transformer.data.wordpiece import WordPiece
 from tfx_transformer.models import create_model
 from tfx_transformer.train.folder import load_mask_run
 from tfx_transformer.train.text_recipe import EncoderModel
 
-SIZES = {  # our words for those of config.json
-    "dim": "hidden_size",
-    "depth": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-    "mlp_dim": "intermediate_size",
-    "max_length": "max_position_embeddings",
-    "num_segments": "type_vocab_size",
-}
-ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 OWN = ("name", "trainable", "dtype")  # of a model's configuration, but not of its sizes
 
 
@@ -31,7 +21,7 @@ def find_tokenizer(weights: str) -> Tokenizer | WordPiece:
     """The vocabulary that belongs to the weights."""
     if is_run(weights):
         return load_mask_run(weights).tokenizer
-    return WordPiece.load(find_file(weights).parent)
+    return WordPiece.load(find_checkpoint(weights).parent)
 
 
 def make_pretrained(weights: str, own: EncoderModel, tokenizer, num_classes: int):
@@ -52,8 +42,8 @@ def make_pretrained(weights: str, own: EncoderModel, tokenizer, num_classes: int
         model.build((None, None))
         left = copy(source, model)
     else:
-        file = find_file(weights)
-        options = read_options(file.parent) | {"vocab_size": tokenizer.vocab_size}
+        file = find_checkpoint(weights)
+        options = read_options(own.name, file) | {"vocab_size": tokenizer.vocab_size}
         model = create_model(own.name, own.variant, **options | own.overrides() | head)
         left = load_weights(model, file, head=False)
     print(f"{weights}: all weights but {', '.join(left)}")
@@ -62,25 +52,6 @@ def make_pretrained(weights: str, own: EncoderModel, tokenizer, num_classes: int
 
 def is_run(weights: str) -> bool:
     return (Path(weights) / "recipe.json").exists()
-
-
-def find_file(weights: str) -> Path:
-    """A checkpoint, also by its folder."""
-    path = Path(weights)
-    return path / "model.safetensors" if path.is_dir() else path
-
-
-def read_options(folder: Path) -> dict[str, Any]:
-    """The options of our model that config.json tells, if it is there."""
-    path = folder / "config.json"
-    if not path.exists():
-        return {}
-    config = json.loads(path.read_text("utf-8"))
-    activation = config.get("hidden_act", "gelu")
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"{path}: hidden_act must be one of {[*ACTIVATIONS]}; got {activation!r}")
-    sizes = {ours: config[theirs] for ours, theirs in SIZES.items() if theirs in config}
-    return sizes | {"activation": ACTIVATIONS[activation]}
 
 
 def copy(source, model) -> list[str]:

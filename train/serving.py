@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
+from tfx_transformer.convert.hub import find_folder
 from tfx_transformer.convert.marian import is_marian
 from tfx_transformer.export import (
     load_captioner,
@@ -28,10 +29,11 @@ def load_translate(folder, n_best: int = 1) -> Callable:
 
     Args:
         folder: of a run; of an export, whose number of translations is fixed; or of Hugging Face,
-            with a Marian.
+            with a Marian, also as hf:OWNER/NAME.
         n_best: how many translations of each string are needed.
     """
-    if (Path(folder) / "saved_model.pb").exists():
+    folder = find_folder(folder)
+    if (folder / "saved_model.pb").exists():
         return load_export(folder, n_best)
     if is_marian(folder):
         return load_foreign(folder, Search(n_best=n_best) if n_best > 1 else None).translate

@@ -65,7 +65,7 @@ def test_the_numbers_are_those_of_the_library(name):
 
 
 def test_the_numbers_are_those_of_the_library_as_it_is_installed(tmp_path):
-    for name in ("torch", "transformers"):
+    for name in ("torch", "timm", "transformers"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
     command = [sys.executable, FIXTURES / "make_text_fixtures.py", tmp_path, "1"]

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfx_transformer.convert import marian, read_weights
+from tfx_transformer.convert import checkpoint, marian, read_weights
 from tfx_transformer.convert.marian import is_marian, load_marian, read_config, read_decoder
 from tfx_transformer.data import END, PAD, START
 from tfx_transformer.export import export_translator
@@ -166,7 +166,7 @@ def test_a_file_of_torch_will_do(translator, copied, monkeypatch):
     folder = copied()
     weights = read_weights(folder / "model.safetensors")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    monkeypatch.setattr(marian, "read_torch", lambda path: dict(weights))
+    monkeypatch.setattr(checkpoint, "read_torch", lambda path: dict(weights))
     table = weights["model.shared.weight"]  # as such files do, with all its names
     for name in ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"):
         weights[f"{name}.weight"] = table

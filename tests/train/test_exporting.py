@@ -32,3 +32,11 @@ def test_a_start_for_others_is_not_served(mask_run, tmp_path):
     with pytest.raises(ValueError, match="train classify_text --weights"):
         export_run(load_run(mask_run[0]), tmp_path / "to")
     assert not (tmp_path / "to").exists()
+
+
+def test_a_classifier_goes_out_to_small_runtimes(classify_run, tmp_path):
+    run = load_run(classify_run[0])
+    folder = export_run(run, tmp_path / "small", format="litert")
+    assert (folder / "model.tflite").stat().st_size > 1000
+    assert (folder / "README.md").read_text() == run.card()
+    assert (folder / "labels.txt").read_text().split("\n")[:-1] == run.class_names

@@ -20,6 +20,7 @@ def test_every_variant_of_every_model_has_a_row(table):
 def test_weights_are_of_those_that_can_be_read(table):
     families = {row["model"]: row["weights"] for row in table}
     assert families["vit"][:2] == ["timm", "Hugging Face"]
+    assert families["transformer"] == ["Marian", "CTranslate2"]
     assert families["pixel_transformer"] == []
 
 

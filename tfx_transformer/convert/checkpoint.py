@@ -10,25 +10,23 @@ from typing import Any
 import numpy as np
 
 from tfx_transformer.convert.layout import Layout
+from tfx_transformer.torch_file import read_torch
 
-PICKLED = (".bin", ".ckpt", ".pkl", ".pt", ".pth", ".tar")
+TORCH = (".bin", ".pt", ".pth")  # how the files of torch.save end
 MOST_LINES = 8  # of an error
 HEAD = ("head", "importance/")  # how our weights above the encoder begin
 
 
 def read_weights(path: str | Path) -> dict[str, np.ndarray]:
-    """The arrays of a `.safetensors` or `.npz` file by name; no code in a file is ever run."""
+    """The arrays of a `.safetensors`, `.npz` or PyTorch file by name; no code in it is ever run."""
     path = Path(path)
-    if path.suffix in PICKLED:
-        raise ValueError(
-            f"{path} may be a pickle, which can run any code when it is read. Where you trust it: "
-            f"safetensors.torch.save_file(torch.load({path.name!r}, weights_only=True), "
-            f"{path.with_suffix('.safetensors').name!r})"
-        )
-    if path.suffix not in (".safetensors", ".npz"):
-        raise ValueError(f"weights must be a .safetensors or .npz file; got {path}")
+    if path.suffix not in (".safetensors", ".npz", *TORCH):
+        known = ", ".join((".safetensors", ".npz", *TORCH))
+        raise ValueError(f"weights must be a file that ends in {known}; got {path}")
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
+    if path.suffix in TORCH:
+        return read_torch(path)
     if path.suffix == ".npz":
         with np.load(path) as file:
             return dict(file)

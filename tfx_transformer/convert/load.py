@@ -8,6 +8,7 @@ import numpy as np
 
 from tfx_transformer.convert import bert, gpt, mlp_mixer, swin, vit
 from tfx_transformer.convert.checkpoint import fill, find_layout, read_weights
+from tfx_transformer.convert.hub import find_checkpoint
 from tfx_transformer.convert.layout import Layout
 
 LAYOUTS: dict[str, Sequence[Layout]] = {  # by the name of a class in models/, which lies above
@@ -27,7 +28,8 @@ def load_weights(
     Args:
         model: a `ViT`, `Swin`, `MLPMixer`, `BERT` or `GPT` with the checkpoint's sizes; the options
             that it needs stand at the top of the file of the same name.
-        weights: a file for `read_weights`, or the arrays by name.
+        weights: a file for `read_weights`, a folder with one, `hf:OWNER/NAME` on the Hugging Face
+            Hub, or the arrays by name.
         head: whether to load the head too; False for another number of classes.
 
     Returns:
@@ -35,7 +37,7 @@ def load_weights(
     """
     layouts = find_layouts(model)
     if not isinstance(weights, Mapping):
-        weights = read_weights(weights)
+        weights = read_weights(find_checkpoint(weights))
     if not model.built:
         model.build(input_shape(model))
     return fill(model, weights, find_layout(layouts, weights, model), head)

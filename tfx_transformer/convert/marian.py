@@ -1,6 +1,6 @@
 """Marian: translators of Hugging Face, among them the thousand of OPUS-MT, as Translators of ours.
 
-    translator = load_marian("opus-mt-en-de")               # a folder of save_pretrained
+    translator = load_marian("hf:Helsinki-NLP/opus-mt-en-de")     # or a folder of save_pretrained
     translator(["A small frog sat in a box."])
 
 The folder has config.json, model.safetensors or pytorch_model.bin, source.spm, target.spm and
@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 from tfx_transformer.convert.checkpoint import fill, read_weights
+from tfx_transformer.convert.hub import find_checkpoint, find_folder
 from tfx_transformer.convert.layout import Layout
 from tfx_transformer.convert.vocabulary import NAMES, Tables, Vocabulary
 from tfx_transformer.data.pieces import PieceTokenizer
 from tfx_transformer.models.transformer import Transformer
-from tfx_transformer.torch_file import read_torch
 from tfx_transformer.translator import Translator
 
 ACTIVATIONS = {
@@ -81,14 +81,14 @@ def load_marian(
     """A folder of Hugging Face as a `Translator`, to use, to export or to go on training.
 
     Args:
-        folder: where the files are.
+        folder: where the files are, or `hf:OWNER/NAME`.
         decoder: a name in DECODERS, or a dict of its options; as the folder says if None.
         max_length: as of `Translator`; as the folder says if None.
         jit_compile: as of `Translator`.
     """
-    folder = Path(folder)
+    folder = find_folder(folder)
     config = read_config(folder)
-    weights = read_state(folder)
+    weights = read_weights(find_checkpoint(folder))
     tables = take_tables(weights, config, *read_vocabularies(folder, config))
     model = Transformer(**transformer_options(config) | tables.options())
     model.build({"source": (None, None), "target": (None, None)})
@@ -117,15 +117,6 @@ def read_config(folder: Path) -> dict[str, Any]:
     config = json.loads((folder / "config.json").read_text())
     generation = folder / "generation_config.json"
     return config | (json.loads(generation.read_text()) if generation.exists() else {})
-
-
-def read_state(folder: Path) -> dict[str, np.ndarray]:
-    """The weights by their names; no code in a file is ever run."""
-    if (folder / "model.safetensors").exists():
-        return read_weights(folder / "model.safetensors")
-    if (folder / "pytorch_model.bin").exists():
-        return read_torch(folder / "pytorch_model.bin")
-    raise FileNotFoundError(f"{folder} has neither model.safetensors nor pytorch_model.bin")
 
 
 def read_vocabularies(folder: Path, config: dict[str, Any]) -> tuple[Vocabulary, Vocabulary]:

@@ -1,0 +1,149 @@
+"""A config.json of others says which options of ours its weights need."""
+
+import json
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from tfx_transformer.convert import read_options
+from tfx_transformer.models import create_model
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+INPUTS = ("tokens", "segments")  # of a BERT
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Makes a folder as Transformers saves it, of a fixture; some of its config may change."""
+
+    def make(name, **changes):
+        shutil.copy(FIXTURES / f"{name}.safetensors", tmp_path / "model.safetensors")
+        config = json.loads((FIXTURES / f"{name}.json").read_text()) | changes
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        return tmp_path
+
+    return make
+
+
+@pytest.fixture
+def timm(tmp_path):
+    """Makes the config.json of timm on the Hub → where the weights would be."""
+
+    def make(architecture, image_size=224, **rest):
+        config = {"architecture": architecture, "num_classes": 1000}
+        config |= {"pretrained_cfg": {"input_size": [3, image_size, image_size]}} | rest
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        return tmp_path / "model.safetensors"
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["vit", "deit", "swin"])
+def test_a_folder_is_a_model_that_gives_its_logits(name, folder, stored):
+    ours = "vit" if name == "deit" else name
+    model = create_model(ours, weights=folder(f"hugging_face_{name}"))
+    images, logits = stored(f"hugging_face_{name}")
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(model(images)), logits, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name, outputs",
+    [
+        ("bert", {"tokens": "last_hidden_state", "sentence": "pooler_output"}),
+        ("bert_mlm", {None: "logits"}),
+        ("bert_pretraining", {None: "prediction_logits"}),
+        ("bert_classify", {None: "logits"}),
+        ("gpt", {None: "logits"}),
+    ],
+)
+def test_a_folder_is_a_model_that_gives_its_numbers(name, outputs, folder):
+    model = create_model(name.split("_")[0], weights=folder(f"hugging_face_{name}"))
+    with np.load(FIXTURES / f"hugging_face_{name}.npz") as stored:
+        found = model(stored["tokens"] if name == "gpt" else {k: stored[k] for k in INPUTS})
+        is_real = stored["tokens"] != 0
+        for ours, theirs in outputs.items():
+            pair = np.asarray(found if ours is None else found[ours]), stored[theirs]
+            if pair[0].ndim == 3:
+                pair = tuple(array[is_real] for array in pair)
+            np.testing.assert_allclose(*pair, atol=1e-4)
+
+
+def test_another_number_of_classes_is_a_new_head_on_the_same_blocks(folder, stored):
+    weights = folder("hugging_face_vit")
+    whole = create_model("vit", weights=weights)
+    model = create_model("vit", weights=weights, num_classes=3)
+    assert (model.num_classes, whole.num_classes) == (3, 5)
+    for own, other in zip(model.weights[:-2], whole.weights[:-2], strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+def test_options_win_over_the_config_and_the_config_over_the_variant(folder):
+    model = create_model("vit", "b16", weights=folder("hugging_face_vit"), dropout=0.25)
+    assert (model.dim, model.dropout, model.norm["epsilon"]) == (12, 0.25, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "architecture, size, kind, expected",
+    [
+        ("vit_base_patch32_384", 384, "vit", {"dim": 768, "patch_size": 32, "image_size": 384}),
+        ("deit_tiny_patch16_224", 224, "vit", {"dim": 192, "num_heads": 3}),
+        ("deit_small_distilled_patch16_224", 224, "vit", {"dim": 384, "num_tokens": 2}),
+        ("swin_large_patch4_window12_384", 384, "swin", {"dim": 192, "window": 12}),
+        ("mixer_l16_224", 224, "mlp_mixer", {"dim": 1024, "token_mlp_dim": 512}),
+    ],
+)
+def test_an_architecture_of_timm_is_a_variant_of_ours(architecture, size, kind, expected, timm):
+    options = read_options(kind, timm(architecture, size))
+    assert expected | {"image_size": size, "num_classes": 1000} == {
+        name: options[name] for name in {*expected, "image_size", "num_classes"}
+    }
+
+
+@pytest.mark.parametrize(
+    "architecture, rest",
+    [
+        ("vit_base_patch16_clip_224", {}),
+        ("vit_gigantic_patch14_224", {}),
+        ("resnet50", {}),
+        ("vit_base_patch16_224", {"model_args": {"class_token": False}}),
+    ],
+)
+def test_other_architectures_are_refused_with_the_way_out(architecture, rest, timm):
+    with pytest.raises(ValueError, match=f"'{architecture}' is no .* create_model, then load_wei"):
+        read_options("vit", timm(architecture, **rest))
+
+
+def test_without_a_config_there_are_no_options_and_the_variant_must_be_said(tmp_path):
+    shutil.copy(FIXTURES / "timm.safetensors", tmp_path / "model.safetensors")
+    assert read_options("vit", tmp_path / "model.safetensors") == {}
+    with pytest.raises(ValueError, match="unknown vit variant None; known: tiny, "):
+        create_model("vit", weights=tmp_path, num_classes=5)
+    sizes = dict(image_size=12, patch_size=4, dim=12, num_heads=3, mlp_dim=30)
+    model = create_model("vit", "tiny", weights=tmp_path, num_classes=5, **sizes)
+    assert np.asarray(model.weights[-1]).any()  # the bias of a new head is zero
+
+
+@pytest.mark.parametrize(
+    "name, changes, message",
+    [
+        ("vit", {"model_type": "beit"}, "model_type must be one of bert, .*; got 'beit'"),
+        ("vit", {"model_type": "marian"}, "comes whole: convert.marian.load_marian"),
+        ("vit", {"hidden_act": "quick_gelu"}, "activation must be one of .*; got 'quick_gelu'"),
+        ("swin", {}, "config.json describes a model 'swin'; got 'vit'"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_named(name, changes, message, folder):
+    with pytest.raises(ValueError, match=message):
+        create_model("vit", weights=folder(f"hugging_face_{name}", **changes))
+
+
+def test_sizes_that_are_missing_are_named(folder):
+    path = folder("hugging_face_vit") / "config.json"
+    config = json.loads(path.read_text())
+    del config["hidden_size"], config["patch_size"]
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="config.json must say hidden_size, patch_size"):
+        create_model("vit", weights=path.parent)
