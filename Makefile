@@ -13,7 +13,7 @@ demo: $(INSTALLED)
 	$(BIN)/tfx-transformer demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow

@@ -9,6 +9,24 @@ import_tensorflow()
 
 import keras  # noqa: E402
 
+RUNS = (  # trained once for all tests, and on one worker
+    "run",
+    "classify_run",
+    "caption_run",
+    "language_run",
+    "mask_run",
+    "classify_text_run",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Parallel workers take the tests of a file together, but those of a run wherever they are."""
+    for item in items:
+        needed = [name for name in RUNS if name in item.fixturenames]
+        item.add_marker(
+            pytest.mark.xdist_group(needed[0] if needed else item.nodeid.split("::")[0])
+        )
+
 
 @pytest.fixture(autouse=True)
 def seed():

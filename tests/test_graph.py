@@ -1,6 +1,7 @@
+import pytest
 import tensorflow as tf
 
-from tfx_transformer.graph import graph
+from tfx_transformer.graph import as_it_is, graph
 
 
 def test_a_function_is_traced_once_for_all_sizes():
@@ -14,3 +15,16 @@ def test_a_function_is_traced_once_for_all_sizes():
     assert function(tf.constant([1.0])).numpy().tolist() == [2]
     assert function(tf.constant([1.0, 3.0])).numpy().tolist() == [2, 6]
     assert len(traced) == 1
+
+
+def test_a_data_set_calls_a_function_as_it_is():
+    """AutoGraph would make a loop of the graph out of `while`, and not raise."""
+
+    def count(x):
+        while x < 3:
+            x += 1
+        return x
+
+    assert list(tf.data.Dataset.range(1).map(count).as_numpy_iterator()) == [3]
+    with pytest.raises(TypeError, match="symbolic `tf.Tensor` as a Python `bool`"):
+        tf.data.Dataset.range(1).map(as_it_is(count))

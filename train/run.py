@@ -15,6 +15,7 @@ import numpy as np
 
 from tfx_transformer.callbacks import Progress, Record, StopAtNaN
 from tfx_transformer.checkpoint import Checkpoints, put, values, write
+from tfx_transformer.graph import as_it_is
 from tfx_transformer.losses import share_of_batch
 from tfx_transformer.strategy import check_strategy, choose_strategy
 from tfx_transformer.train.captioning import Captioning
@@ -69,7 +70,7 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
         progress = Progress(recipe.steps, step, task.units_per_batch, task.unit)
         start = time.perf_counter()
         history = model.fit(
-            wait.watch(task.batches(step * accumulate).map(share)),
+            wait.watch(task.batches(step * accumulate).map(as_it_is(share))),
             steps_per_epoch=updates * accumulate,
             shuffle=False,
             verbose=0,

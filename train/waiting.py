@@ -5,6 +5,8 @@ import time
 import keras
 import tensorflow as tf
 
+from tfx_transformer.graph import as_it_is
+
 
 class Wait(keras.callbacks.Callback):
     """Measures the share of an update's time in which its batch was not ready yet.
@@ -36,7 +38,7 @@ class Wait(keras.callbacks.Callback):
 
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False  # no buffer behind the clock
-        return data.prefetch(tf.data.AUTOTUNE).map(clock).with_options(options)
+        return data.prefetch(tf.data.AUTOTUNE).map(as_it_is(clock)).with_options(options)
 
     def on_train_batch_begin(self, batch, logs=None):
         self.asked.append(time.perf_counter())

@@ -63,7 +63,9 @@ def dynamic_function(model, decoder):
 
     shapes = ([None], [None, None], [None])
     signature = [tf.TensorSpec(shape, tf.int32) for shape in shapes]
-    return tf.function(lambda *args: decode(model, decoder, *args), input_signature=signature)
+    return tf.function(
+        lambda *args: decode(model, decoder, *args), input_signature=signature, autograph=False
+    )
 
 
 @on_tensorflow
@@ -82,7 +84,9 @@ def test_xla_decodes_the_same(spec, model, inputs):
     import tensorflow as tf
 
     decoder = DECODERS.make(spec, **CONSTRAINTS)
-    function = tf.function(lambda *args: decode(model, decoder, *args), jit_compile=True)
+    function = tf.function(
+        lambda *args: decode(model, decoder, *args), jit_compile=True, autograph=False
+    )
     result = function(*inputs(3))
     if spec["kind"] == "sample":  # XLA has a random generator of its own
         check_equal(result, function(*inputs(3)))
@@ -107,7 +111,7 @@ def test_xla_never_sorts_the_vocabulary(spec):
     def step(tokens, state, index):
         return ops.take(table, tokens % 5, axis=0), state
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def function(state):
         return DECODERS.make(spec)(step, {"fixed": (), "moving": state}, 2, 4, START, END, PAD)
 

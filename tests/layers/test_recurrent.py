@@ -412,7 +412,8 @@ def test_a_graph_of_unknown_shapes_has_finite_gradients_for_every_weight(make_ca
             tf.TensorSpec((None, None, case.memory.shape[-1])),
             tf.TensorSpec((None, None), tf.bool),
             [[tf.TensorSpec((None, D)) for _ in state] for state in case.states],
-        ]
+        ],
+        autograph=False,
     )
     def run(tokens, memory, real, states):
         with tf.GradientTape() as tape:

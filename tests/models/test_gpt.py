@@ -215,7 +215,8 @@ def test_samples_differ_and_come_back_with_their_seed(plain):
 @pytest.mark.parametrize("decoder", DECODER)
 def test_generation_runs_in_a_graph_with_any_batch_and_length(plain, decoder):
     @tf.function(
-        input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], "int32")]
+        input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], "int32")],
+        autograph=False,
     )
     def run(prompt, max_length):
         state = plain.initial_state(prompt, max_length)

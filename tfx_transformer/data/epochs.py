@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_transformer.graph import as_it_is
+
 
 class EpochData(abc.ABC):
     """What all such data offer: `stream()` for `fit`, `dataset()` for `evaluate` or one's own loop.
@@ -58,7 +60,7 @@ class EpochData(abc.ABC):
 
         return (
             tf.data.Dataset.from_generator(orders, output_signature=self.signature)
-            .map(self._triple, num_parallel_calls=tf.data.AUTOTUNE)
+            .map(as_it_is(self._triple), num_parallel_calls=tf.data.AUTOTUNE)
             .apply(tf.data.experimental.assert_cardinality(cardinality))
             .prefetch(tf.data.AUTOTUNE)
         )

@@ -13,6 +13,7 @@ from tfx_transformer.checks import check_choice, check_positive, check_rate
 from tfx_transformer.data import augment
 from tfx_transformer.data.images import Images
 from tfx_transformer.data.pixels import NORMALISATION, centre_crop, decode, normalise
+from tfx_transformer.graph import as_it_is
 
 
 def training_images(
@@ -117,9 +118,9 @@ class ImageData:
         )
         return (
             orders.unbatch()
-            .map(self.change, num_parallel_calls=tf.data.AUTOTUNE)
+            .map(as_it_is(self.change), num_parallel_calls=tf.data.AUTOTUNE)
             .batch(self.batch_size, drop_remainder=True)
-            .map(self.finish)
+            .map(as_it_is(self.finish))
             .prefetch(tf.data.AUTOTUNE)
         )
 
