@@ -25,6 +25,7 @@ class Transformer(Configured, keras.Model):
     Args:
         vocab_size: V, of the target.
         dim, depth, num_heads, mlp_dim: D; blocks in each stack; H; F.
+        decoder_depth: blocks of the decoder, where it has others: few make decoding fast.
         source_vocab_size: of the source, where it has a vocabulary of its own.
         tie: which tables are one: "all" (source, target and output), "output" (target and output)
             or "none"; None ties what the vocabularies allow.
@@ -50,6 +51,7 @@ class Transformer(Configured, keras.Model):
         depth,
         num_heads,
         mlp_dim,
+        decoder_depth=None,
         source_vocab_size=None,
         tie=None,
         output_bias=False,
@@ -74,11 +76,18 @@ class Transformer(Configured, keras.Model):
                 'tie="all" needs one vocabulary; '
                 f"got source_vocab_size={source_vocab_size}, vocab_size={vocab_size}"
             )
+        decoder_depth = depth if decoder_depth is None else decoder_depth
+        check_positive(decoder_depth=decoder_depth)
+        if memory == "layerwise" and decoder_depth != depth:
+            raise ValueError(
+                'memory="layerwise" needs stacks of one depth; '
+                f"got depth={depth}, decoder_depth={decoder_depth}"
+            )
         tie = tie or ("output" if source_vocab_size not in (None, vocab_size) else "all")
         self.vocab_size, self.source_vocab_size = vocab_size, source_vocab_size
         self.dim, self.depth, self.num_heads, self.mlp_dim = dim, depth, num_heads, mlp_dim
         self.tie, self.position, self.memory, self.attention = tie, position, memory, attention
-        self.output_bias = output_bias
+        self.decoder_depth, self.output_bias = decoder_depth, output_bias
         self.activation, self.norm, self.norm_first = activation, norm, norm_first
         self.dropout, self.drop_path, self.initializer = dropout, drop_path, initializer
 
@@ -92,7 +101,7 @@ class Transformer(Configured, keras.Model):
         self.target_position = POSITION.make(position, name="target_position", **shared)
         self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
 
-        def block(name, i, cross_attention):
+        def block(name, i, depth, cross_attention=None):
             return TransformerBlock(
                 dim,
                 num_heads,
@@ -109,8 +118,11 @@ class Transformer(Configured, keras.Model):
                 **shared,
             )
 
-        self.encoder = [block("encoder", i, cross_attention=None) for i in range(depth)]
-        self.decoder = [block("decoder", i, cross_attention=attention) for i in range(depth)]
+        self.encoder = [block("encoder", i, depth) for i in range(depth)]
+        self.decoder = [
+            block("decoder", i, decoder_depth, cross_attention=attention)
+            for i in range(decoder_depth)
+        ]
         if norm_first:
             self.encoder_norm = NORM.make(norm, name="encoder_norm", **shared)
             self.decoder_norm = NORM.make(norm, name="decoder_norm", **shared)
@@ -138,7 +150,7 @@ class Transformer(Configured, keras.Model):
         return self.decode(inputs["target"], memory, source_mask, training=training)[0]
 
     def encode(self, source, training=None):
-        """(B, S) → the memory that each decoder block reads, [(B, S, D)] × depth; the mask
+        """(B, S) → the memory that each decoder block reads, [(B, S, D)] × decoder_depth; the mask
         (B, 1, 1, S); and the weights [(B, H, S, S)] × depth."""
         mask = padding_mask(source)
         x = self.source_position(self.source_embedding(source))
@@ -150,7 +162,7 @@ class Transformer(Configured, keras.Model):
             weights.append(seen["self"])
         if self.norm_first:
             outputs = [self.encoder_norm(x, mask[:, 0, 0], training=training) for x in outputs]
-        memory = outputs if self.memory == "layerwise" else outputs[-1:] * self.depth
+        memory = outputs if self.memory == "layerwise" else outputs[-1:] * self.decoder_depth
         return memory, mask, weights
 
     def decode(self, target, memory, source_mask, caches=None, index=0, training=None):

@@ -11,7 +11,8 @@ such op anywhere would keep the whole from loading.
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +126,21 @@ def check_absent(folder) -> None:
 
 
 def write(module: Exported, folder, card: str, signatures) -> Path:
+    with new_folder(folder, card) as half:
+        tf.saved_model.save(module, str(half), signatures=signatures)
+    return Path(folder)
+
+
+@contextmanager
+def new_folder(folder, card: str) -> Iterator[Path]:
+    """A folder to fill, which gets its card and its name at the end: it is whole or not there."""
     folder = Path(folder)
     half = folder.with_name(folder.name + ".half")
     shutil.rmtree(half, ignore_errors=True)
-    tf.saved_model.save(module, str(half), signatures=signatures)
-    (half / "README.md").write_text(card)
-    return half.rename(folder)
+    half.mkdir(parents=True)
+    yield half
+    (half / "README.md").write_text(card, "utf-8")
+    half.rename(folder)
 
 
 def load_export(folder, n_best: int = 1) -> Callable:

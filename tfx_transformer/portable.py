@@ -8,7 +8,6 @@ reads picture files.
 """
 
 import re
-import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +16,7 @@ import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from tfx_transformer.classifier import Classifier
-from tfx_transformer.export import check_absent
+from tfx_transformer.export import check_absent, new_folder
 from tfx_transformer.graph import graph
 
 ONNX_OPSET = 18
@@ -39,14 +38,10 @@ def export_portable(classifier: Classifier, folder, format: str, card: str = "")
         raise ValueError("class names must be of one line, to stand in labels.txt")
     file, convert = FORMATS[format]
     content = convert(scores_graph(classifier))
-    folder = Path(folder)
-    half = folder.with_name(folder.name + ".half")
-    shutil.rmtree(half, ignore_errors=True)
-    half.mkdir(parents=True)
-    (half / file).write_bytes(content)
-    (half / "labels.txt").write_text("\n".join(classifier.class_names) + "\n", "utf-8")
-    (half / "README.md").write_text(card, "utf-8")
-    return half.rename(folder)
+    with new_folder(folder, card) as half:
+        (half / file).write_bytes(content)
+        (half / "labels.txt").write_text("\n".join(classifier.class_names) + "\n", "utf-8")
+    return Path(folder)
 
 
 def scores_graph(classifier: Classifier) -> tf.types.experimental.PolymorphicFunction:

@@ -40,7 +40,7 @@ def draw(
     """
     if not sentence.strip():
         raise ValueError(f"sentence must hold a word; got {sentence!r}")
-    depth = run.model.depth
+    depth = min(run.model.depth, getattr(run.model, "decoder_depth", run.model.depth))
     if not -depth <= layer < depth:
         raise ValueError(f"layer must be one of the {depth} blocks; got layer={layer}")
     to, layer = Path(to or run.folder / "pictures"), layer % depth
@@ -75,7 +75,7 @@ def draw_blocks(model, maps, found: Translation, path, layer: int, word) -> list
     place = find_word(word, source)
     positions = model.source_position(np.zeros((1, POSITIONS, model.dim), "float32"))[0]
     mask = causal_mask(len(before), len(before))[0, 0]
-    block = f"block {layer + 1} of {model.depth}"
+    block = f"block {layer + 1}"
     reads = "the translation reads"
     return [
         plot_heads(

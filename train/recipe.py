@@ -67,6 +67,8 @@ class TranslateModel(Model):
     norm_first: bool | None = None
     tie: Literal["all", "output", "none"] | None = None
     memory: Literal["final", "layerwise"] | None = None
+    decoder_depth: int | None = None
+    """Blocks of the decoder, where it has others than `depth`."""
     cell: Literal["gru", "lstm"] | None = None
     """From here on: of a recurrent model."""
     embedding_dim: int | None = None

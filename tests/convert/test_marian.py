@@ -178,6 +178,20 @@ def test_a_file_of_torch_will_do(translator, copied, monkeypatch):
         load_marian(folder)
 
 
+def test_a_distilled_decoder_has_fewer_blocks(translator, copied, monkeypatch):
+    folder = copied(decoder_layers=1)
+    weights = read_weights(folder / "model.safetensors")
+    kept = {key: x for key, x in weights.items() if not key.startswith("model.decoder.layers.1.")}
+    monkeypatch.setattr(marian, "read_weights", lambda path: dict(kept))
+    model, whole = load_marian(folder).model, translator.model
+    assert (len(model.encoder), len(model.decoder)) == (2, 1)
+    inputs = {"source": np.array([[5, 7, 9, 2]]), "target": np.array([[1, 8, 6]])}
+    last, whole.decoder = whole.decoder, whole.decoder[:1]
+    expected = whole(inputs)
+    whole.decoder = last
+    np.testing.assert_allclose(model(inputs), expected, atol=1e-5)
+
+
 def test_each_side_may_have_a_vocabulary_of_its_own(translator, copied, monkeypatch):
     """The target's tokens are turned round: it says the same by other ids."""
     folder = copied(share_encoder_decoder_embeddings=False, decoder_vocab_size=69)
@@ -219,7 +233,6 @@ def test_the_decoder_is_read_from_the_configuration():
 
 
 WRONG = {  # a change of config.json, the message
-    "depths": ({"decoder_layers": 1}, "must be alike; got encoder_layers=2, decoder_layers=1"),
     "heads": ({"encoder_attention_heads": 8}, "got encoder_attention_heads=8, decoder_att"),
     "widths": ({"decoder_ffn_dim": 64}, "got encoder_ffn_dim=48, decoder_ffn_dim=64"),
     "pre-norm": ({"normalize_before": True}, "normalize_before must be false, as in Marian"),

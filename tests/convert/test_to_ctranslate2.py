@@ -27,6 +27,7 @@ MODELS = {
     "halves": {"position": {"kind": "sinusoidal", "layout": "halves"}, "activation": "gelu_tanh"},
     "learned": {"position": {"kind": "learned", "max_length": 50}, "norm_first": True},
     "no biases": {"attention": {"kind": "multi_head", "qkv_bias": False}},
+    "a shallow decoder": {"decoder_depth": 1},
     "another norm": {"norm": {"kind": "layer", "epsilon": 0.1}},
 }
 SEARCHES = {"greedy": {"beam_size": 1}, "beam": {"beam_size": 4, "length_penalty": 0.0}}

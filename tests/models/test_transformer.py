@@ -25,6 +25,7 @@ OPTIONS = {
     },
     "batch norm": {"norm": "batch"},
     "a bias for each token": {"output_bias": True},
+    "a shallow decoder": {"decoder_depth": 1, "norm_first": True},
 }
 
 
@@ -106,7 +107,9 @@ def test_coverage_is_the_last_block_s_reading_summed(model):
     state = model.initial_state(INPUTS, max_length=4)
     for t in range(2):
         _, state = model.step(TARGET[:, t], state, t)
-    expected = numpy(maps["decoder_1/cross"])[:, :, :2].mean(axis=1).sum(axis=1)
+    expected = (
+        numpy(maps[f"decoder_{model.decoder_depth - 1}/cross"])[:, :, :2].mean(axis=1).sum(axis=1)
+    )
     np.testing.assert_allclose(numpy(state["moving"]["coverage"]), expected, atol=1e-5)
 
 
@@ -170,8 +173,9 @@ def test_it_learns_one_batch():
 
 def test_attention_maps_are_named_and_are_distributions(model):
     maps = model.attention_maps(INPUTS)
-    kinds = ["encoder_{}/self", "decoder_{}/self", "decoder_{}/cross"]
-    assert sorted(maps) == sorted(kind.format(i) for kind in kinds for i in range(2))
+    decoder = range(model.decoder_depth)
+    kinds = {"encoder_{}/self": range(2), "decoder_{}/self": decoder, "decoder_{}/cross": decoder}
+    assert sorted(maps) == sorted(kind.format(i) for kind, places in kinds.items() for i in places)
     for name, weights in maps.items():
         weights = numpy(weights)
         length = 3 if name.startswith("decoder") else 5
@@ -184,6 +188,12 @@ def test_saved_and_loaded_gives_the_same_logits(model, tmp_path):
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_allclose(numpy(loaded(INPUTS)), numpy(model(INPUTS)), atol=1e-6)
     assert loaded.get_config() == model.get_config()
+
+
+def test_stacks_of_two_depths_have_no_layer_by_layer_memory():
+    options = {"vocab_size": 11, "memory": "layerwise", "decoder_depth": 1}
+    with pytest.raises(ValueError, match="needs stacks of one depth; got depth=2, decoder_depth=1"):
+        create_model("transformer", "tiny", **options)
 
 
 def test_an_unknown_memory_lists_the_known():

@@ -254,7 +254,8 @@ def transformer_options(file: ModelFile, config: dict[str, Any]) -> dict[str, An
         raise ValueError(f"activation must be one of {known}; got {activation}")
     qkv_bias = "encoder/layer_0/self_attention/linear_0/bias" in file.arrays
     return {
-        "depth": count_blocks(file.arrays),
+        "depth": count_blocks(file.arrays, "encoder"),
+        "decoder_depth": count_blocks(file.arrays, "decoder"),
         "num_heads": int(both("num_heads", HEADS.get(file.kind, 8))),
         "mlp_dim": len(file.arrays["encoder/layer_0/ffn/linear_0/weight"]),
         "attention": {"kind": "multi_head", "qkv_bias": qkv_bias},
@@ -273,13 +274,9 @@ def of_both(arrays, name: str, default):
     return encoder
 
 
-def count_blocks(arrays) -> int:
-    pattern = r"(encoder|decoder)/layer_\d+/ffn/linear_0/weight$"
-    found = [match[1] for match in (re.match(pattern, name) for name in arrays) if match]
-    encoder, decoder = (found.count(part) for part in PARTS)
-    if encoder != decoder:
-        raise ValueError(f"encoder and decoder must be alike; got {encoder} and {decoder} blocks")
-    return encoder
+def count_blocks(arrays, part: str) -> int:
+    pattern = rf"{part}/layer_\d+/ffn/linear_0/weight$"
+    return sum(re.match(pattern, name) is not None for name in arrays)
 
 
 def check_scale(arrays) -> None:

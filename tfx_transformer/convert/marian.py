@@ -165,7 +165,7 @@ def take_tables(weights, config, source: Vocabulary, target: Vocabulary) -> Tabl
 
 def transformer_options(config: dict[str, Any]) -> dict[str, Any]:
     """Of a `Transformer` that computes the same, but for what its tables say."""
-    for name in ("layers", "attention_heads", "ffn_dim"):
+    for name in ("attention_heads", "ffn_dim"):
         encoder, decoder = config[f"encoder_{name}"], config[f"decoder_{name}"]
         if encoder != decoder:
             raise ValueError(
@@ -183,6 +183,7 @@ def transformer_options(config: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"unknown activation_function {activation!r}; known: {known}")
     return {
         "depth": config["encoder_layers"],
+        "decoder_depth": config["decoder_layers"],
         "num_heads": config["encoder_attention_heads"],
         "mlp_dim": config["encoder_ffn_dim"],
         "activation": ACTIVATIONS[activation],

@@ -11,7 +11,6 @@ length penalty the two stop at other places. CTranslate2 makes whole numbers of 
 by compute_type="int8".
 """
 
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +21,7 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.convert.ctranslate2 import BareTranslator
 from tfx_transformer.convert.vocabulary import NEVER
 from tfx_transformer.data.tokenizer import END, PAD, START, UNK
-from tfx_transformer.export import check_absent
+from tfx_transformer.export import check_absent, new_folder
 from tfx_transformer.layers import ATTENTION, NORM
 from tfx_transformer.layers.position import LearnedPosition, SinusoidalPosition
 from tfx_transformer.models.transformer import Transformer
@@ -47,17 +46,13 @@ def export_ctranslate2(
     check_absent(folder)
     check_model(translator.model)
     spec = make_spec(translator, max_length)
-    folder = Path(folder)
-    half = folder.with_name(folder.name + ".half")
-    shutil.rmtree(half, ignore_errors=True)
-    half.mkdir(parents=True)
-    spec.save(str(half))
-    for side in ("source", "target"):
-        content = getattr(translator, f"{side}_tokenizer").model
-        if content is not None:
-            (half / f"{side}.spm").write_bytes(content)
-    (half / "README.md").write_text(card)
-    return half.rename(folder)
+    with new_folder(folder, card) as half:
+        spec.save(str(half))
+        for side in ("source", "target"):
+            content = getattr(translator, f"{side}_tokenizer").model
+            if content is not None:
+                (half / f"{side}.spm").write_bytes(content)
+    return Path(folder)
 
 
 def check_model(model) -> None:
@@ -96,7 +91,7 @@ def make_spec(translator: Translator, max_length: int):
         translator.target_tokenizer.pieces,
     )
     spec = library.transformer_spec.TransformerSpec.from_config(
-        model.depth,
+        (model.depth, model.decoder_depth),
         model.num_heads,
         pre_norm=model.norm_first,
         activation=getattr(library.common_spec.Activation, ACTIVATIONS[model.activation]),
