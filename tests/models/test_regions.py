@@ -41,7 +41,7 @@ def wrap(encoder, size=(32, 48)):
 def move(model, draw):
     """Trains one step → the paths of the weights that moved."""
     before = {weight.path: numpy(weight) for weight in model.weights}
-    model.compile(keras.optimizers.SGD(1.0), "mse")
+    model.compile(keras.optimizers.SGD(1.0), "mse", jit_compile=False)
     model.train_on_batch(draw(4, 32, 48, 3), draw(4, 3))
     return {w.path for w in model.weights if not np.array_equal(before[w.path], numpy(w))}
 

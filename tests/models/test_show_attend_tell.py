@@ -323,7 +323,7 @@ def test_a_hard_look_learns_where_to_look():
         return {"features": regions, "target": target}, word, places
 
     model = create(hard=True, dropout=0.0, freeze=True)
-    model.compile(keras.optimizers.Adam(0.03), loss())
+    model.compile(keras.optimizers.Adam(0.03), loss(), jit_compile=False)
     inputs, words, _ = draw(120 * 64)
     targets = np.stack([words, np.full_like(words, 2)], axis=1)
     model.fit(inputs, targets, batch_size=64, shuffle=False, verbose=0)

@@ -21,7 +21,7 @@ def fit(data_seconds, step_seconds):
     data = tf.data.Dataset.range(12).map(lambda i: tf.py_function(element, [i], tf.float32))
     data = data.map(lambda x: (tf.reshape(x, [1, 1]), tf.reshape(x, [1, 1])))
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-    model.compile("sgd", loss)
+    model.compile("sgd", loss, jit_compile=False)
     wait = Wait()
     model.fit(wait.watch(data), verbose=0, shuffle=False, callbacks=[wait])
     return wait.share()
