@@ -5,8 +5,8 @@ The files are not part of the package; each is one sentence a line, plain or .gz
 Run:     tfx-transformer train translate_multi30k --data.train train.en.gz train.de.gz
          --data.validation val.en.gz val.de.gz --data.test test_2016_flickr.en.gz
          test_2016_flickr.de.gz
-Time:    80 minutes on 2 cores that had other work too
-Result:  38.7 lower-cased tokenised BLEU on test_2016_flickr, 38.4 sacreBLEU, chrF 62.7
+Time:    2 hours on 2 cores, at 3,200 target tokens a second
+Result:  39.9 lower-cased tokenised BLEU on test_2016_flickr, 39.5 sacreBLEU, chrF 63.4
 """
 
 from tfx_transformer.train.recipe import (
@@ -26,12 +26,12 @@ RECIPE = TranslateRecipe(
         depth=4,
         num_heads=4,
         mlp_dim=256,
-        dropout=0.2,
+        dropout=0.3,
         norm_first=True,
     ),
     optimizer=Optimizer(learning_rate=2e-3, schedule="cosine", warmup_steps=600, clip_norm=1.0),
     decoding=Decoding("beam", width=5, length_penalty=1.0),
-    steps=8000,
+    steps=14_000,
     eval_steps=500,
     eval_sentences=300,
     average=5,
