@@ -63,7 +63,7 @@ class ConvTokens(Configured, keras.layers.Layer):
         check_positive(dim=dim, depth=depth)
         self.dim, self.depth = dim, depth
         shared = {"padding": "same", "dtype": self.dtype_policy}
-        plain = {"activation": "relu", "use_bias": False, "kernel_initializer": "he_normal"}
+        plain = {"use_bias": False, "kernel_initializer": "he_normal"}
         widths = [64] * (depth - 1) + [dim]
         self.convolutions = [keras.layers.Conv2D(width, 3, **plain, **shared) for width in widths]
         self.pool = keras.layers.MaxPooling2D(3, 2, **shared)
@@ -77,7 +77,7 @@ class ConvTokens(Configured, keras.layers.Layer):
     def call(self, images):
         x = images
         for convolution in self.convolutions:
-            x = self.pool(convolution(x))
+            x = ops.relu(self.pool(convolution(x)))  # as the pool of ReLUs, with a quarter of them
         return x
 
 

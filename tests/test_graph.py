@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from tfx_transformer.graph import as_it_is, graph
+from tfx_transformer.graph import as_it_is, graph, untuned
 
 
 def test_a_function_is_traced_once_for_all_sizes():
@@ -28,3 +28,11 @@ def test_a_data_set_calls_a_function_as_it_is():
     assert list(tf.data.Dataset.range(1).map(count).as_numpy_iterator()) == [3]
     with pytest.raises(TypeError, match="symbolic `tf.Tensor` as a Python `bool`"):
         tf.data.Dataset.range(1).map(as_it_is(count))
+
+
+def test_what_is_made_of_an_untuned_data_set_has_no_tuner_either():
+    data = tf.data.Dataset.range(3)
+    assert data.options().autotune.enabled is not False
+    made = untuned(data).map(lambda x: x + 1).prefetch(2)
+    assert made.options().autotune.enabled is False
+    assert list(made.as_numpy_iterator()) == [1, 2, 3]

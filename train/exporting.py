@@ -46,9 +46,10 @@ def export_run(
     if format in FORMATS and isinstance(run, ClassifyRun):
         return export_portable(run.classifier(), to, format, run.card())
     if format != "saved_model":
+        own = "saved_model or ctranslate2" if isinstance(run, TranslateRun) else "saved_model"
         raise ValueError(
-            f"{run.folder} holds a {NAMES[type(run)]}, whose format must be saved_model; {format} "
-            "has no ops for texts and for loops over words"
+            f"{run.folder} holds a {NAMES[type(run)]}, whose format must be {own}; {format} has no "
+            "ops for texts and for loops over words"
         )
     if isinstance(run, TranslateRun):
         return export_translator(run.translator(search, jit_compile), to, run.card(), ids_only)

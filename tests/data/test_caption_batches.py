@@ -96,6 +96,7 @@ def test_the_types_and_shapes_are_those_that_keras_expects(data):
     image = data.stream().element_spec[0]["image"]
     assert image.shape == (6, SIZE, SIZE, 3)
     assert data.stream().cardinality() == tf.data.INFINITE_CARDINALITY
+    assert data.stream().options().autotune.enabled is False  # its end waits for no tuner
 
 
 def test_only_the_last_rows_of_one_batch_are_empty(data, expected):

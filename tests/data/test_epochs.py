@@ -58,6 +58,10 @@ def test_the_number_of_batches_is_known_beforehand():
     assert Counted().stream().cardinality() == tf.data.INFINITE_CARDINALITY
 
 
+def test_its_end_waits_for_no_tuner():
+    assert Counted().stream().options().autotune.enabled is False
+
+
 @pytest.mark.parametrize("epoch, step", [(0, 5), (0, -1), (-1, 0)])
 def test_a_place_outside_the_epoch_is_refused(epoch, step):
     with pytest.raises(

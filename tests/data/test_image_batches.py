@@ -41,6 +41,10 @@ def test_an_epoch_holds_each_image_once_and_the_next_in_another_order(images):
         assert labels.shape == (4, 3) and weights.tolist() == [1] * 4
 
 
+def test_its_end_waits_for_no_tuner(images):
+    assert plain(images).stream().options().autotune.enabled is False
+
+
 OPTIONS = {
     "plain": {},
     "all": dict(crop="resized", rand_augment=2, erase=0.5, mixup=0.4, cutmix=1.0, repeats=2),

@@ -102,7 +102,7 @@ def test_a_missing_library_is_named_in_one_line(tmp_path, monkeypatch):
 def test_a_translator_has_no_place_in_a_file_without_words(run, tmp_path):
     for folder, message in (
         (MARIAN, "a translator's format must be saved_model or ctranslate2; got onnx"),
-        (str(run[0]), "holds a translator, whose format must be saved_model.*onnx has no ops for"),
+        (str(run[0]), "whose format must be saved_model or ctranslate2; onnx has no ops for"),
     ):
         with pytest.raises(SystemExit, match=message):
             main(["export", folder, "--to", str(tmp_path / "out"), "--format", "onnx"])

@@ -23,7 +23,7 @@ from tfx_transformer.data.captions import Captions
 from tfx_transformer.data.pixels import NORMALISATION, centre_crop, decode, normalise
 from tfx_transformer.data.text import _Side, shift
 from tfx_transformer.data.tokenizer import PAD, Tokenizer
-from tfx_transformer.graph import as_it_is
+from tfx_transformer.graph import as_it_is, untuned
 
 WIDTHS = 4  # lengths of batches, at most
 MIN_AREA = 0.5  # of a resized crop: a caption tells of the whole picture
@@ -215,7 +215,7 @@ class CaptionData:
             batches = batches.unbatch().map(change, num_parallel_calls=tf.data.AUTOTUNE)
             batches = batches.batch(rows, drop_remainder=True)
         endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-        return batches.map(as_it_is(self._name)).apply(endless).prefetch(tf.data.AUTOTUNE)
+        return batches.map(as_it_is(self._name)).apply(endless).apply(untuned).prefetch(2)
 
     def _batches(self, epoch, step):
         """For each batch its pictures, a seed for each, and the three parts of the captions."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_transformer.graph import as_it_is
+from tfx_transformer.graph import as_it_is, untuned
 
 
 class EpochData(abc.ABC):
@@ -62,5 +62,6 @@ class EpochData(abc.ABC):
             tf.data.Dataset.from_generator(orders, output_signature=self.signature)
             .map(as_it_is(self._triple), num_parallel_calls=tf.data.AUTOTUNE)
             .apply(tf.data.experimental.assert_cardinality(cardinality))
-            .prefetch(tf.data.AUTOTUNE)
+            .apply(untuned)
+            .prefetch(2)
         )

@@ -13,7 +13,7 @@ from tfx_transformer.checks import check_choice, check_positive, check_rate
 from tfx_transformer.data import augment
 from tfx_transformer.data.images import Images
 from tfx_transformer.data.pixels import NORMALISATION, centre_crop, decode, normalise
-from tfx_transformer.graph import as_it_is
+from tfx_transformer.graph import as_it_is, untuned
 
 
 def training_images(
@@ -121,7 +121,8 @@ class ImageData:
             .map(as_it_is(self.change), num_parallel_calls=tf.data.AUTOTUNE)
             .batch(self.batch_size, drop_remainder=True)
             .map(as_it_is(self.finish))
-            .prefetch(tf.data.AUTOTUNE)
+            .apply(untuned)
+            .prefetch(2)
         )
 
     def _orders(self, epoch, step):

@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from tfx_transformer.graph import untuned
+
 NORMALISATION = {  # mean and deviation of the three channels, of pixels from 0 to 1
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
@@ -46,7 +48,8 @@ def decode_batch(encoded, size: int, crop_ratio: float = 1.0) -> tuple[tf.Tensor
     nothing = tf.data.Dataset.from_tensors((count, tf.zeros([size, size, 3])))
     files = tf.data.Dataset.from_tensor_slices(encoded).enumerate()
     files = files.map(prepare, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
-    places, images = files.concatenate(nothing).batch(count + 1).get_single_element()
+    batch = files.concatenate(nothing).batch(count + 1).apply(untuned)
+    places, images = batch.get_single_element()
     shape = tf.stack([count + 1, size, size, 3])
     images = tf.scatter_nd(places[:, None], images, shape)[:-1]
     is_readable = tf.scatter_nd(places[:, None], tf.ones_like(places), [count + 1])[:-1] > 0
