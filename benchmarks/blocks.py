@@ -11,6 +11,7 @@ matrix products alone.
 import argparse
 import statistics
 
+from peak import block_flops, multiply_case, peak
 from turns import ratio, take_turns
 
 from tfx_transformer.quiet import import_tensorflow
@@ -18,7 +19,6 @@ from tfx_transformer.quiet import import_tensorflow
 import_tensorflow()
 
 import keras  # noqa: E402
-import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from tfx_transformer.layers import TransformerBlock  # noqa: E402
@@ -119,22 +119,11 @@ def torch_case(batch, tokens, dim, num_heads, mlp_dim):
     return forward, backward
 
 
-def matmul_case(size=2048):
-    a = np.random.default_rng(0).normal(size=(size, size)).astype("float32")
-    return lambda: a @ a, 2 * size**3
-
-
-def flops(batch, tokens, dim, num_heads, mlp_dim):
-    """Of the block's matrix products, forward."""
-    dense = 2 * batch * tokens * dim * (4 * dim + 2 * mlp_dim)
-    return dense + 4 * batch * tokens * tokens * dim
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
     rounds = parser.parse_args().rounds
-    multiply, multiply_flops = matmul_case()
+    multiply = multiply_case()
 
     print("| shape | pass | contender | ms | ours is faster by | ours + XLA | peak |")
     print("|---|---|---|---|---|---|---|")
@@ -151,12 +140,12 @@ def main():
         for i, (which, times) in enumerate((("forward", 1), ("forward + backward", 3))):
             cases = {contender: case[i] for contender, case in passes.items()}
             seconds = take_turns(cases | {"matmul": multiply}, rounds)
-            best = multiply_flops / min(seconds["matmul"])
+            best = peak(seconds["matmul"])
             for contender in cases:
                 own = seconds[contender]
                 ratios = [ratio(own, seconds[us]) for us in ("ours", "ours + XLA")]
                 median = statistics.median(own)
-                share = times * flops(*sizes) / median / best
+                share = times * block_flops(*shape, sizes[-1]) / median / best
                 print(
                     f"| {name} | {which} | {contender} | {1000 * median:.1f} | {ratios[0]:.2f} "
                     f"| {ratios[1]:.2f} | {share:.0%} |",

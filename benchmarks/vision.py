@@ -7,7 +7,8 @@ images, in the graph and with XLA. Training is forward, backward and AdamW throu
 with 32 images and of a ViT for 32 pixels (patch 4, dim 192, 9 blocks, 3 heads) with 128. The
 peers: keras-hub's ViT and, where they are installed (`pip install torch timm onnx onnxruntime`),
 timm in eager mode and compiled, and ONNX Runtime. A ratio is the median over the rounds of (peer's
-time / our time): above 1 we are faster; turns.py tells how they take turns.
+time / our time): above 1 we are faster; turns.py tells how they take turns. `peak` is the share of
+the best single-precision matrix product in the same rounds, counting matrix products alone.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from peak import block_flops, multiply_case, peak
 from turns import ratio, take_turns
 
 from tfx_transformer.memory import keep_memory
@@ -47,7 +49,8 @@ except ImportError:
 
 OURS = ("ours", "ours + XLA")
 CLASSES = 1000
-TRAIN = {  # image, patch, dim, depth, heads, batch
+S16 = (224, 16, 384, 12, 6)  # image, patch, dim, depth, heads
+TRAIN = {  # the same, and the batch
     "ti16": (224, 16, 192, 12, 3, 32),
     "cifar": (32, 4, 192, 9, 3, 128),
 }
@@ -89,19 +92,18 @@ def serve(model, folder, jit_compile):
 
 def inference_cases(folder):
     """Functions of images (B, 224, 224, 3), by name."""
-    shape = (224, 16, 384, 12, 6)
     model = create_model("vit", "s16", num_classes=CLASSES)
     model.build((None, 224, 224, 3))
     cases = {}
     for name in OURS:
         function = serve(model, folder / name, name == "ours + XLA")
         cases[name] = lambda x, f=function: f(tf.constant(x))
-    hub = hub_vit(*shape)
+    hub = hub_vit(*S16)
     hub_graph = tf.function(lambda x: hub(x, training=False), jit_compile=False)
     cases["keras-hub"] = lambda x: hub_graph(tf.constant(x)).numpy()
     if torch is None:
         return cases
-    eager = timm_vit(*shape).eval()
+    eager = timm_vit(*S16).eval()
     compiled = torch.compile(eager)
 
     def call(function):
@@ -171,12 +173,23 @@ def training_cases(name, rng):
     return cases, batch
 
 
-def tell(job, batch, seconds):
+def vit_flops(size, patch, dim, depth, heads):
+    """Of the matrix products for one image, forward."""
+    patches = (size // patch) ** 2
+    embedding = 2 * patches * 3 * patch * patch * dim
+    return embedding + depth * block_flops(1, patches + 1, dim, 4 * dim)
+
+
+def measure(job, cases, batch, flops, rounds, warm):
+    """Prints a row for each case, all of which do so many operations for an image."""
+    seconds = take_turns(cases | {"matmul": multiply_case()}, rounds, warm)
+    best = peak(seconds.pop("matmul"))
     for name, own in seconds.items():
         ratios = [ratio(own, seconds[us]) for us in OURS]
+        speed = batch / statistics.median(own)
         print(
-            f"| {job} | {batch} | {name} | {batch / statistics.median(own):,.1f} "
-            f"| {ratios[0]:.2f} | {ratios[1]:.2f} |",
+            f"| {job} | {batch} | {name} | {speed:,.1f} | {ratios[0]:.2f} | {ratios[1]:.2f} "
+            f"| {speed * flops / best:.0%} |",
             flush=True,
         )
 
@@ -188,17 +201,18 @@ def main():
     parser.add_argument("--train", nargs="*", choices=list(TRAIN), default=list(TRAIN))
     options = parser.parse_args()
     rng = np.random.default_rng(0)
-    print("| job | batch | contender | images/s | ours is faster by | ours + XLA |")
-    print("|---|---|---|---|---|---|")
+    print("| job | batch | contender | images/s | ours is faster by | ours + XLA | peak |")
+    print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         functions = inference_cases(Path(folder)) if options.batches else {}
         for batch in options.batches:
             images = rng.random((batch, 224, 224, 3), dtype="float32")
             cases = {name: lambda f=f, x=images: f(x) for name, f in functions.items()}
-            tell("ViT-S/16, inference", batch, take_turns(cases, options.rounds))
+            measure("ViT-S/16, inference", cases, batch, vit_flops(*S16), options.rounds, warm=2)
     for name in options.train:
         cases, batch = training_cases(name, rng)
-        tell(f"{name}, training", batch, take_turns(cases, options.rounds, warm=1))
+        flops = 3 * vit_flops(*TRAIN[name][:-1])
+        measure(f"{name}, training", cases, batch, flops, options.rounds, warm=1)
 
 
 if __name__ == "__main__":
