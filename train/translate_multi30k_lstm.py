@@ -18,6 +18,6 @@ RECIPE = replace(
     translate_multi30k.RECIPE,
     model=TranslateModel("rnn_seq2seq", "small"),
     optimizer=Optimizer(learning_rate=2e-3, schedule="cosine", warmup_steps=200, clip_norm=1.0),
-    steps=3500,
+    steps=2000,
     average=3,
 )
