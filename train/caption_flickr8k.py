@@ -20,9 +20,7 @@ from tfx_transformer.train.recipe import (
 
 RECIPE = CaptionRecipe(
     data=CaptionData(vocab_size=4000, max_length=32, batch_size=64),
-    model=CaptionModel(
-        encoder="efficientnet_lite0", image_size=224, freeze=True, dim=256, dropout=0.4
-    ),
+    model=CaptionModel(encoder="efficientnet_lite0", image_size=224, dim=256, dropout=0.4),
     weights="package",
     optimizer=Optimizer(learning_rate=1e-3, schedule="cosine", warmup_steps=200, clip_norm=1.0),
     decoding=Decoding("beam", width=4, length_penalty=0.6),

@@ -24,6 +24,7 @@ from tfx_transformer.train.recipe import CaptionData, CaptionRecipe
 from tfx_transformer.train.searching import Search
 
 BATCH = 32  # pictures that are looked at together
+PACKAGE = "package"  # in place of a file of weights
 
 
 class Captioning:
@@ -38,7 +39,7 @@ class Captioning:
     def __init__(self, recipe: CaptionRecipe):
         own = recipe.model
         options = MODELS.find(own.name)[0].variants.get(own.variant, {}) | own.overrides()
-        if options.get("freeze") and not recipe.weights:
+        if options.get("freeze") and not encoder_weights(recipe):
             raise ValueError("model.freeze keeps an encoder as it is: weights must name its file")
         self.recipe = recipe
         splits = ("train", "validation", "test")
@@ -102,15 +103,23 @@ def make_tokenizer(data: CaptionData, captions: Captions, folder: Path) -> Token
 
 def make_model(recipe: CaptionRecipe, tokenizer: Tokenizer):
     """The recipe's model, built, with the weights of its encoder."""
-    own = recipe.model
-    model = create_model(own.name, own.variant, **own.overrides(), vocab_size=tokenizer.vocab_size)
+    own, weights = recipe.model, encoder_weights(recipe)
+    options = ({"freeze": True} if weights else {}) | own.overrides()
+    model = create_model(own.name, own.variant, **options, vocab_size=tokenizer.vocab_size)
     model.build({"image": (None, model.image_size, model.image_size, 3), "target": (None, None)})
-    if recipe.weights and isinstance(model.regions.network, ViT):
-        load_weights(model.regions.network, recipe.weights, head=False)
-    elif recipe.weights:
-        path = None if recipe.weights == "package" else recipe.weights
-        load_efficientnet_lite0(model.regions, path)
+    if weights and isinstance(model.regions.network, ViT):
+        load_weights(model.regions.network, weights, head=False)
+    elif weights:
+        load_efficientnet_lite0(model.regions, None if weights == PACKAGE else weights)
     return model
+
+
+def encoder_weights(recipe: CaptionRecipe) -> str:
+    """What the encoder begins with; "" is nothing, as for all that the package does not hold."""
+    encoder = recipe.model.encoder or ""
+    kind = encoder if isinstance(encoder, str) else encoder["kind"]
+    is_held = recipe.weights != PACKAGE or kind == "efficientnet_lite0"
+    return recipe.weights if is_held else ""
 
 
 def look_at(captioner: Captioner, captions: Captions) -> np.ndarray:

@@ -238,7 +238,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     try:
         tyro.extras.subcommand_cli_from_dict(commands, prog=prog, description=about, args=arguments)
-    except (ValueError, FloatingPointError, FileNotFoundError, ModuleNotFoundError) as error:
+    except (ValueError, FloatingPointError, OSError, ImportError) as error:
         sys.exit(f"{prog}: {error}")  # a wrong value in one line, not in a page of frames
 
 

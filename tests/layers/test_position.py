@@ -72,18 +72,18 @@ def test_a_position_can_be_projected(combine, draw, randomise):
 
 def test_the_index_is_the_step_number(draw, randomise):
     x = draw(B, T, D)
-    y = convert_to_numpy(IndexPosition()(x, start=3))
+    y = convert_to_numpy(IndexPosition("concat", project=False)(x, start=3))
     np.testing.assert_array_equal(y[..., :D], x)
     np.testing.assert_array_equal(y[..., D], [[3, 4, 5, 6, 7]] * B)
 
-    layer = randomise(IndexPosition(combine="add", project=True), x)
+    layer = randomise(IndexPosition(), x)
     kernel, bias = (convert_to_numpy(weight) for weight in layer.projection.weights)
     check(layer(x, start=3), x + np.array([t * kernel[0] + bias for t in range(3, 3 + T)]))
 
 
 def test_a_bare_index_cannot_be_added():
     with pytest.raises(ValueError, match="only with project=True; got project=False"):
-        IndexPosition(combine="add")
+        IndexPosition(project=False)
 
 
 @pytest.mark.parametrize("grid", [(2, 3), (3, 2), None])

@@ -18,6 +18,7 @@ OPTIONS = {
     "two tables tied": {"tie": "output", "source_vocab_size": 8},
     "nothing tied": {"tie": "none", "source_vocab_size": 8},
     "learned positions": {"position": {"kind": "learned", "max_length": 9}},
+    "step numbers": {"position": "index"},
     "layer by layer": {"memory": "layerwise", "norm_first": True},
     "rotary, grouped": {
         "attention": {"kind": "grouped_query", "num_kv_heads": 2, "position": "rotary"},

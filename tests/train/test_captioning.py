@@ -187,3 +187,20 @@ def test_the_encoder_s_weights_come_from_the_package_or_a_file(
     )
     model = make_model(recipe, Tokens)
     assert asked == [(model.regions, path)]
+
+
+def test_with_weights_the_encoder_is_frozen_unless_it_is_said(caption_recipe_of, monkeypatch):
+    monkeypatch.setattr(captioning, "load_efficientnet_lite0", lambda *own: None)
+    encoder = {"kind": "efficientnet_lite0", "stage": 2}
+    for freeze, frozen in ((None, True), (False, False)):
+        own = CaptionModel(variant="tiny", encoder=encoder, freeze=freeze)
+        recipe = caption_recipe_of(model=own, weights="package")
+        assert make_model(recipe, Tokens).freeze is frozen
+
+
+@pytest.mark.parametrize("encoder", ["small", VIT])
+def test_another_encoder_takes_the_place_of_the_package_s_by_one_word(encoder, caption_recipe_of):
+    own = CaptionModel(variant="tiny", encoder=encoder, image_size=20)
+    recipe = caption_recipe_of(model=own, weights="package")
+    Captioning(recipe)  # is not refused
+    assert not make_model(recipe, Tokens).freeze

@@ -68,13 +68,14 @@ class TokenPosition(Configured, keras.layers.Layer):
 
 
 class IndexPosition(TokenPosition):
-    """The step number itself, appended: the naive idea, unbounded, kept for comparison.
+    """The step number itself, times a learned vector: the naive idea, unbounded, for comparison.
 
     Args:
-        combine, project: as in `TokenPosition`; adding needs `project`.
+        combine, project: as in `TokenPosition`; adding needs `project`. The bare number is appended
+            with combine="concat", project=False.
     """
 
-    def __init__(self, combine="concat", project=False, **kwargs):
+    def __init__(self, combine="add", project=True, **kwargs):
         super().__init__(combine, project, **kwargs)
         if combine == "add" and not project:
             raise ValueError("a step number can be added only with project=True; got project=False")
