@@ -31,7 +31,8 @@ class ShowAttendTell(Configured, keras.Model):
         encoder: a name in REGIONS, or a dict of its options.
         image_size: height and width of an image.
         freeze: whether the encoder stays as it is.
-        cell, attention, dropout, initializer: as in `RecurrentDecoder`.
+        cell, attention, readout, dropout, initializer: as in `RecurrentDecoder`; the paper's words
+            are read from state, context and last word, which is "deep".
         hard: whether a look is at one region, drawn in training.
         coverage: weight of the mean of (1 − what a region got in all)², which asks the model to
             look everywhere (doubly stochastic attention, section 4.2.1).
@@ -54,6 +55,7 @@ class ShowAttendTell(Configured, keras.Model):
             encoder={"kind": "keras", "backbone": "VGG19"},
             image_size=224,
             freeze=True,
+            readout="deep",
             dropout=0.5,
         ),
     }
@@ -70,6 +72,7 @@ class ShowAttendTell(Configured, keras.Model):
         cell="lstm",
         attention="additive",
         hard=False,
+        readout="combined",
         coverage=1.0,
         entropy=0.002,
         dropout=0.3,
@@ -85,7 +88,7 @@ class ShowAttendTell(Configured, keras.Model):
         self.vocab_size, self.dim, self.depth = vocab_size, dim, depth
         self.embedding_dim, self.encoder, self.image_size = embedding_dim, encoder, image_size
         self.freeze, self.cell, self.attention, self.hard = freeze, cell, attention, hard
-        self.coverage, self.entropy = coverage, entropy
+        self.readout, self.coverage, self.entropy = readout, coverage, entropy
         self.dropout, self.initializer = dropout, initializer
 
         shared = {"dtype": self.dtype_policy}
@@ -99,7 +102,7 @@ class ShowAttendTell(Configured, keras.Model):
             cell=cell,
             attention=attention,
             feed="context",
-            readout="combined",
+            readout=readout,
             hard=hard,
             gate=attention is not None,
             dropout=dropout,
@@ -133,7 +136,8 @@ class ShowAttendTell(Configured, keras.Model):
         target = inputs["target"]
         logits, seen, _ = self.decoder(target, fixed, moving, training=training)
         if training and seen:
-            self.add_loss(self.coverage * self.uneven(seen["weights"], target))
+            chances = seen["soft" if self.hard else "weights"]  # a drawn look has no gradient
+            self.add_loss(self.coverage * self.uneven(chances, target))
         if training and self.hard:
             self.add_loss(self.unlucky(logits, seen, target))
         return logits
@@ -167,7 +171,8 @@ class ShowAttendTell(Configured, keras.Model):
         """What teaches a hard look: the log-likelihood of the words that followed, as a reward.
 
         Its moving average is taken off, and an entropy is added, so that it varies less (section
-        4.1, equations 11 and 12). The last word's successor is not known here; it gives no reward.
+        4.1, equations 11 and 12); the paper also takes the soft look for half of the pictures,
+        which is left out. The last word's successor is not known here; it gives no reward.
         """
         following = target[:, 1:]
         real = ops.cast(ops.not_equal(following, 0), "float32")  # (B, T − 1)

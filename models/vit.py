@@ -96,7 +96,8 @@ class ViT(Configured, keras.Model):
         pool: what the head reads: None is the class tokens, or "mean" if there are none. "mean" is
             that of the patches, behind the last norm; "mean_first" before it; "sequence" their
             learned weighted mean.
-        position: "learned" (resizes with the image), "sincos_2d", or another name in POSITION.
+        position: "learned" (resizes with the image), "sincos_2d", or another name in POSITION that
+            acts on tokens.
         attention, activation, norm, dropout, drop_path, layer_scale, initializer: as in
             `TransformerBlock`; dropout also falls on the embedded patches, drop_path grows with
             the depth.
@@ -152,6 +153,8 @@ class ViT(Configured, keras.Model):
         grid = self.grid((None, image_size, image_size, channels))
         if position == "learned":
             position = {"kind": "learned", "max_length": grid[0] * grid[1], "grid": grid}
+        if POSITION.find(position)[0].acts_on != "tokens":
+            raise ValueError(f"position={position!r} belongs inside of attention")
         self.place = POSITION.make(position, name="place", **shared)
         if num_tokens:
             self.tokens = ClassToken(num_tokens, name="tokens", **shared)

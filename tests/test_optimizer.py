@@ -49,3 +49,21 @@ def test_rows_that_were_looked_up_twice_count_twice():
 def test_it_is_saved_with_its_options():
     config = keras.optimizers.serialize(FusedAdam(0.3, beta_2=0.8))
     assert keras.optimizers.deserialize(config).get_config()["beta_2"] == 0.8
+
+
+def test_a_weight_learns_at_its_own_rate():
+    start = np.array([1.0, -2.0, 3.0], "float32")
+    gradient = tf.constant([0.3, -0.1, 0.2])
+
+    def moved(**options):
+        weights = [keras.Variable(start) for _ in range(2)]
+        optimizer = FusedAdam(0.1, **options)
+        optimizer.build(weights)
+        optimizer.apply([gradient, gradient], weights)
+        return [weight.numpy() - start for weight in weights]
+
+    whole = moved()
+    np.testing.assert_array_equal(whole[0], whole[1])
+    half, none = moved(rates=[0.5, 0.0])
+    np.testing.assert_allclose(half, whole[0] / 2, rtol=1e-5)
+    assert not none.any() and whole[0].all()

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfx_transformer.checks import check_positive
+from tfx_transformer.checks import check_positive, check_share
 from tfx_transformer.data.pixels import decode_batch, normalise
 from tfx_transformer.data.tokenizer import PAD, START
 from tfx_transformer.decoding import DECODERS
@@ -33,6 +33,7 @@ class Captioner(tf.Module):
     ):
         super().__init__()
         check_positive(max_length=max_length)
+        check_share(crop_ratio=crop_ratio)
         self.model, self.tokenizer = model, tokenizer
         self.decoder, self.seeds = with_own_seed(DECODERS.make(decoder))
         self.max_length = max_length

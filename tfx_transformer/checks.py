@@ -30,6 +30,13 @@ def check_rate(**rates) -> None:
             raise ValueError(f"{name} must lie in 0 <= {name} < 1; got {name}={value!r}")
 
 
+def check_share(**shares) -> None:
+    """`check_share(crop_ratio=crop_ratio)`: every share lies in 0 < share ≤ 1."""
+    for name, value in shares.items():
+        if not isinstance(value, int | float) or not 0 < value <= 1:
+            raise ValueError(f"{name} must lie in 0 < {name} <= 1; got {name}={value!r}")
+
+
 def check_choice(*known, **choices) -> None:
     """`check_choice("add", "concat", combine=combine)`: every choice is one of the known."""
     for name, value in choices.items():

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfx_transformer.checks import check_positive
+from tfx_transformer.checks import check_positive, check_share
 from tfx_transformer.data.pixels import decode_batch, normalise
 from tfx_transformer.graph import graph
 
@@ -33,6 +33,7 @@ class Classifier(tf.Module):
     ):
         super().__init__()
         check_positive(top_k=top_k)
+        check_share(crop_ratio=crop_ratio)
         check_names(class_names, model)
         self.model, self.class_names = model, list(class_names)
         self.crop_ratio, self.normalisation = crop_ratio, normalisation

@@ -15,7 +15,7 @@ class FusedAdam(keras.optimizers.Adam):
     Args:
         learning_rate: a number or a schedule.
         rates: by what the learning rate of each weight is multiplied, in the order in which
-            `build` gets them; None learns all at the same rate.
+            `build` gets them; None learns all at the same rate. Weight decay stays the same.
         **options: of `keras.optimizers.Adam`.
     """
 
@@ -42,6 +42,12 @@ class FusedAdam(keras.optimizers.Adam):
             epsilon=self.epsilon,
             grad=tf.cast(tf.convert_to_tensor(gradient), dtype),
         )
+
+    def finalize_variable_values(self, var_list):
+        """Keeps moving averages (`use_ema`) beside the weights.
+
+        Keras puts them in the place of the weights at the end of `fit`; but training may go on.
+        """
 
     def get_config(self):
         return super().get_config() | {"rates": self.rates}

@@ -17,7 +17,7 @@ from tfx_transformer.losses import TokenCrossentropy
 from tfx_transformer.metrics import caption_scores
 from tfx_transformer.models import MODELS, create_model
 from tfx_transformer.models.efficientnet_lite import load_efficientnet_lite0
-from tfx_transformer.models.vit import ViT
+from tfx_transformer.models.regions import BACKBONES
 from tfx_transformer.strategy import check_replicas
 from tfx_transformer.train.folder import CaptionRun, stored_tokenizer
 from tfx_transformer.train.recipe import CaptionData, CaptionRecipe
@@ -37,12 +37,18 @@ class Captioning:
     metric, unit = "bleu_4", "tokens"
 
     def __init__(self, recipe: CaptionRecipe):
-        own = recipe.model
-        options = MODELS.find(own.name)[0].variants.get(own.variant, {}) | own.overrides()
-        if options.get("freeze") and not encoder_weights(recipe):
+        own, (encoder, weights) = recipe.model, find_encoder(recipe)
+        options = MODELS.find(own.name)[0].variants[own.variant] | own.overrides()
+        if options.get("freeze") and not weights and "weights" not in encoder:
             raise ValueError("model.freeze keeps an encoder as it is: weights must name its file")
-        self.recipe = recipe
+        self.recipe, data = recipe, recipe.data
         splits = ("train", "validation", "test")
+        named = [split for split in splits if getattr(data, split)]
+        if len(named) in (1, 2):  # the others would be cut from all pictures, also from these
+            raise ValueError(
+                "data.train, data.validation and data.test must all name a file, or none of them; "
+                f"got {' and '.join(named)}"
+            )
         self.captions = {split: load_split(recipe.data, split) for split in splits}
         self.loss = TokenCrossentropy(recipe.label_smoothing)
 
@@ -103,23 +109,29 @@ def make_tokenizer(data: CaptionData, captions: Captions, folder: Path) -> Token
 
 def make_model(recipe: CaptionRecipe, tokenizer: Tokenizer):
     """The recipe's model, built, with the weights of its encoder."""
-    own, weights = recipe.model, encoder_weights(recipe)
-    options = ({"freeze": True} if weights else {}) | own.overrides()
+    own, (encoder, weights) = recipe.model, find_encoder(recipe)
+    options = ({"freeze": True} if weights else {}) | own.overrides() | {"encoder": encoder}
     model = create_model(own.name, own.variant, **options, vocab_size=tokenizer.vocab_size)
     model.build({"image": (None, model.image_size, model.image_size, 3), "target": (None, None)})
-    if weights and isinstance(model.regions.network, ViT):
+    if weights and encoder["kind"] == "vit":
         load_weights(model.regions.network, weights, head=False)
-    elif weights:
+    elif weights and encoder["kind"] != "keras":  # which takes them as an option
         load_efficientnet_lite0(model.regions, None if weights == PACKAGE else weights)
     return model
 
 
-def encoder_weights(recipe: CaptionRecipe) -> str:
-    """What the encoder begins with; "" is nothing, as for all that the package does not hold."""
-    encoder = recipe.model.encoder or ""
-    kind = encoder if isinstance(encoder, str) else encoder["kind"]
-    is_held = recipe.weights != PACKAGE or kind == "efficientnet_lite0"
-    return recipe.weights if is_held else ""
+def find_encoder(recipe: CaptionRecipe) -> tuple[dict[str, Any], str]:
+    """The options of the recipe's encoder, and where its weights are; "" if it has none."""
+    own, weights = recipe.model, recipe.weights
+    spec = own.encoder or MODELS.find(own.name)[0].variants[own.variant]["encoder"]
+    if spec in BACKBONES:
+        spec = {"kind": "keras", "backbone": spec}
+    options = dict(spec) if isinstance(spec, dict) else {"kind": spec}
+    if weights == PACKAGE and options["kind"] != "efficientnet_lite0":
+        weights = ""  # the package holds no others
+    if weights and options["kind"] == "keras":
+        options["weights"] = weights
+    return options, weights
 
 
 def look_at(captioner: Captioner, captions: Captions) -> np.ndarray:

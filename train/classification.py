@@ -13,12 +13,12 @@ from tqdm import tqdm
 
 from tfx_transformer.accuracy import classification_scores, confusion
 from tfx_transformer.classifier import Classifier
-from tfx_transformer.convert import load_weights
 from tfx_transformer.data import Images, load_images, training_images
 from tfx_transformer.image_plots import plot_confusion
 from tfx_transformer.models import create_model
 from tfx_transformer.strategy import check_replicas
 from tfx_transformer.train.folder import ClassifyRun
+from tfx_transformer.train.pretrained import picture_options, start_pictures
 from tfx_transformer.train.recipe import ClassifyRecipe
 
 BATCH = 64  # images that are evaluated together
@@ -58,13 +58,16 @@ class Classification:
         )
         self.units_per_batch = self.data.batch_size
         (folder / "classes.json").write_text(json.dumps(self.class_names, ensure_ascii=False))
-        print(self.data)
+        skipped = {split: images.skipped for split, images in self.images.items()}
+        text = json.dumps(skipped, indent=2, ensure_ascii=False)
+        (folder / "skipped.json").write_text(text, "utf-8", "backslashreplace")
+        print(self.data, self.images["validation"], self.images["test"], sep="\n")
 
     def make_model(self):
         model = create_model_for(self.recipe, len(self.class_names))
         model.build((None, model.image_size, model.image_size, 3))
         if self.recipe.weights:
-            kept = load_weights(model, self.recipe.weights, head=False)
+            kept = start_pictures(model, self.recipe.weights)
             print(f"{self.recipe.weights}: all weights but {', '.join(kept)}")
         return model
 
@@ -77,9 +80,11 @@ class Classification:
 
 
 def create_model_for(recipe: ClassifyRecipe, num_classes: int):
-    """The recipe's model, not built yet."""
+    """The recipe's model, not built yet; what it does not say is as the weights have it."""
     own = recipe.model
-    return create_model(own.name, own.variant, **own.overrides(), num_classes=num_classes)
+    found = picture_options(recipe.weights, own.name) if recipe.weights else {}
+    options = found | own.overrides() | {"num_classes": num_classes}
+    return create_model(own.name, own.variant, **options)
 
 
 class Judge:
@@ -129,8 +134,14 @@ def probabilities(classifier: Classifier, images: Images) -> np.ndarray:
 
 
 def classification_test(run: ClassifyRun, source: str = "") -> dict[str, Any]:
-    """Scores of a run on its test set, or on that of another source; draws the confusions."""
-    images = load_images(source or run.recipe.data.source, "test")
+    """Scores of a run on its test set, or on another source; draws the confusions.
+
+    Args:
+        run: from `load_classify_run`.
+        source: its folder test if it has one; otherwise all of it.
+    """
+    images = load_images(source or run.recipe.data.source, "test", cut=not source)
+    print(images)
     if images.class_names != run.class_names:
         raise ValueError(
             f"{images.name} must have the run's classes, {', '.join(run.class_names[:5])} …; "

@@ -19,10 +19,18 @@ from tfx_transformer.train.recipe import (
 RECIPE = ClassifyRecipe(
     data=ClassifyData(batch_size=128),
     augment=Augment(crop="pad", flip=True),  # in 30 epochs so small a model needs no more
-    model=ClassifyModel(variant="cct_2_3x2"),
+    model=ClassifyModel(
+        variant="cct_2_3x2",
+        conv_depth=3,
+        dim=192,
+        depth=5,
+        num_heads=3,
+        mlp_dim=384,
+        drop_path=0.1,
+    ),
     optimizer=ClassifyOptimizer(
-        learning_rate=2e-3, warmup_steps=500, weight_decay=0.06, clip_norm=1.0
+        learning_rate=1.5e-3, warmup_steps=500, weight_decay=0.05, clip_norm=1.0
     ),
     steps=10_500,
-    eval_steps=1000,
+    eval_steps=500,
 )

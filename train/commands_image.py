@@ -66,7 +66,12 @@ def read_files(files: tuple[str, ...]) -> list[bytes]:
 
 
 def read_file(path: str) -> bytes:
+    """A picture as it is read for training: upright, on white; one that cannot be, as it is."""
+    from tfx_transformer.data.pictures import read_pictures
+
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no such file: {path}")
-    return file.read_bytes()
+    data = file.read_bytes()
+    pictures, _ = read_pictures([path], lambda _: data)
+    return pictures.get(path, data)

@@ -31,16 +31,21 @@ def compare(folders: Sequence[str], to) -> tuple[str, Path]:
     runs = [load_translate_run(folder) for folder in folders]
     if not runs:
         raise ValueError("folders must name at least one run")
-    for run in runs[1:]:
-        if run.recipe.data.test != runs[0].recipe.data.test:
+    names = [run.folder.resolve().name for run in runs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"runs must have folders of different names; got {' '.join(names)}")
+    sources = [" ".join(run.recipe.data.test or run.recipe.data.train) for run in runs]
+    for run, source in zip(runs, sources, strict=True):
+        if source != sources[0]:
             raise ValueError(
-                f"all runs must have one test set; {runs[0].folder} has "
-                f"{' '.join(runs[0].recipe.data.test)}, {run.folder} has "
-                f"{' '.join(run.recipe.data.test)}"
+                f"all runs must have one test set; {runs[0].folder} has {sources[0]}, "
+                f"{run.folder} has {source}"
             )
     pairs = load_split(runs[0].recipe.data)
     groups = by_length(pairs)
-    measured = {run.folder.name: measure(run, pairs, groups) for run in runs}
+    measured = {
+        name: measure(run, pairs, groups) for name, run in zip(names, runs, strict=True)
+    }
 
     to = Path(to)
     to.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ RECIPE = ClassifyRecipe(
         erase=0.25,
         mixup=0.8,
         cutmix=1.0,
-        repeats=2,
+        repeats=3,
     ),
     model=ClassifyModel(variant="s16", drop_path=0.1),
     optimizer=ClassifyOptimizer(learning_rate=1e-3, warmup_steps=6255),

@@ -1,6 +1,8 @@
-"""What a classifier of texts starts from: a run that filled in blanks, or a BERT of Hugging Face.
+"""What a classifier starts from.
 
-Both bring their vocabulary and their sizes; only what lies above the encoder is new.
+One of texts: a run that filled in blanks, or a BERT of Hugging Face. Both bring their vocabulary
+and their sizes; only what lies above the encoder is new. One of pictures: another run of pictures,
+or a checkpoint of others; only the head is new.
 """
 
 import posixpath
@@ -11,7 +13,7 @@ from tfx_transformer.convert import find_checkpoint, load_weights, read_options
 from tfx_transformer.data import Tokenizer
 from tfx_transformer.data.wordpiece import WordPiece
 from tfx_transformer.models import create_model
-from tfx_transformer.train.folder import load_mask_run
+from tfx_transformer.train.folder import load_classify_run, load_mask_run
 from tfx_transformer.train.text_recipe import EncoderModel
 
 OWN = ("name", "trainable", "dtype")  # of a model's configuration, but not of its sizes
@@ -40,7 +42,7 @@ def make_pretrained(weights: str, own: EncoderModel, tokenizer, num_classes: int
         config = {k: v for k, v in source.get_config().items() if k not in OWN}
         model = type(source)(**config | {"next_sentence": False} | own.overrides() | head)
         model.build((None, None))
-        left = copy(source, model)
+        left = copy(by_name(source), model)
     else:
         file = find_checkpoint(weights)
         options = read_options(own.name, file) | {"vocab_size": tokenizer.vocab_size}
@@ -50,13 +52,38 @@ def make_pretrained(weights: str, own: EncoderModel, tokenizer, num_classes: int
     return model
 
 
+def picture_options(weights: str, name: str) -> dict[str, Any]:
+    """How the weights of a run or of others are to be computed, by the model `name`, if told."""
+    if not is_run(weights):
+        return read_options(name, find_checkpoint(weights))
+    run = load_classify_run(weights)
+    if run.recipe.model.name != name:
+        raise ValueError(f"{weights} is of a model {run.recipe.model.name!r}; got {name!r}")
+    return {key: value for key, value in run.model.get_config().items() if key not in OWN}
+
+
+def start_pictures(model, weights: str) -> list[str]:
+    """Fills a model, but for its head, from a run or from others → what stays new.
+
+    Positions that were learned for images of another size are resized.
+    """
+    if not is_run(weights):
+        return load_weights(model, weights, head=False)
+    source = load_classify_run(weights).model
+    theirs = {name: x for name, x in by_name(source).items() if not name.startswith("head")}
+    if "place/table" in theirs:
+        grid = model.grid((None, model.image_size, model.image_size, model.channels))
+        theirs["place/table"] = source.place.resize(theirs["place/table"], grid)
+    return copy(theirs, model)
+
+
 def is_run(weights: str) -> bool:
     return (Path(weights) / "recipe.json").exists()
 
 
-def copy(source, model) -> list[str]:
-    """Puts the weights of one model into another where both have them → the names of the rest."""
-    theirs, ours = by_name(source), by_name(model)
+def copy(theirs: dict[str, Any], model) -> list[str]:
+    """Puts weights, by their names, into a model where it has them → the names of the rest."""
+    ours = by_name(model)
     for name in ours.keys() & theirs.keys():
         if ours[name].shape != theirs[name].shape:
             raise ValueError(

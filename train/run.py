@@ -59,6 +59,8 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
     with strategy.scope():
         model = task.make_model()
         model.compile(make_optimizer(recipe, model), task.loss, jit_compile=recipe.jit_compile)
+        if not model.optimizer.built:  # Keras wrapped it, to scale losses of half precision
+            model.optimizer.build(model.trainable_variables)
     checkpoints = Checkpoints(folder / "checkpoints", keep=max(recipe.average, 2))
     step = checkpoints.restore(model)
     print(f"{type(model).__name__}: {model.count_params():,} parameters; from step {step:,}")
@@ -106,7 +108,8 @@ def averaged_weights(model, ema: float):
     if not ema:
         yield
         return
-    averages = model.optimizer._model_variables_moving_average
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    averages = optimizer._model_variables_moving_average
     weights = model.trainable_variables
     kept = [weight.numpy() for weight in weights]
     for weight, average in zip(weights, averages, strict=True):

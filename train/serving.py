@@ -43,7 +43,7 @@ def load_translate(folder, n_best: int = 1) -> Callable:
     return run.translator(search).translate
 
 
-def load_classify(folder, top_k: int = 5) -> Callable:
+def load_classify(folder, top_k: int = 1) -> Callable:
     """Bytes of pictures (B,) → a dict of tensors: the label, its score, and the `top_k` likeliest.
 
     Args:
@@ -51,7 +51,7 @@ def load_classify(folder, top_k: int = 5) -> Callable:
         top_k: how many classes are named.
     """
     if (Path(folder) / "saved_model.pb").exists():
-        return load_classifier(folder)
+        return check_top_k(folder, top_k, load_classifier(folder))
     return load_classify_run(folder).classifier(top_k).classify
 
 
@@ -66,7 +66,7 @@ def load_caption(folder) -> Callable:
     return load_caption_run(folder).captioner().caption
 
 
-def load_classify_text(folder, top_k: int = 5) -> Callable:
+def load_classify_text(folder, top_k: int = 1) -> Callable:
     """Strings (B,) → a dict of tensors: the label, its score, and the `top_k` likeliest.
 
     Args:
@@ -74,8 +74,23 @@ def load_classify_text(folder, top_k: int = 5) -> Callable:
         top_k: how many classes are named.
     """
     if (Path(folder) / "saved_model.pb").exists():
-        return load_text_classifier(folder)
+        return check_top_k(folder, top_k, load_text_classifier(folder))
     return load_classify_text_run(folder).classifier(top_k).classify
+
+
+def check_top_k(folder, top_k: int, function: Callable) -> Callable:
+    """The function of an export, whose answers must have as many classes."""
+
+    def checked(inputs):
+        found = function(inputs)
+        count = found["labels"].shape[1]
+        if top_k > count:
+            raise ValueError(
+                f"top_k must be at most {count}, with which {folder} was exported; got {top_k}"
+            )
+        return found
+
+    return checked
 
 
 def load_generate(folder, temperature=None, top_k=None, top_p=None, seed=None) -> Callable:

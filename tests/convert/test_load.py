@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 
-from tfx_transformer import convert
 from tfx_transformer.convert import load_weights
 from tfx_transformer.convert.load import LAYOUTS
 from tfx_transformer.models import MODELS, MLPMixer, create_model
@@ -35,7 +34,3 @@ def test_other_models_are_refused_before_the_file_is_read():
     model = create_model("transformer", "tiny", vocab_size=7)
     with pytest.raises(ValueError, match="others for .*Swin, ViT; got Transformer"):
         load_weights(model, "none.npz")
-
-
-def test_the_first_name_still_serves():
-    assert convert.load_vit_weights is load_weights

@@ -66,6 +66,14 @@ def test_another_seed_is_another_order(images):
     assert which(take(plain(images), 1)[0][0]) != which(take(plain(images, seed=1), 1)[0][0])
 
 
+def test_repeats_come_in_succession_across_batches_too(images):
+    data = plain(images, repeats=3)  # of 4 images in a batch
+    rows = np.concatenate([which(batch[0]) for batch in take(data, data.steps_per_epoch)])
+    assert len(rows) == 36 and data.steps_per_epoch == 9
+    assert all(len(set(rows[i : i + 3])) == 1 for i in range(0, 36, 3))
+    assert len(set(rows)) == 12
+
+
 def test_repeats_come_in_one_batch_each_changed_anew(images):
     data = plain(images, repeats=2, erase=0.9)
     assert data.steps_per_epoch == 6
@@ -93,7 +101,7 @@ def test_a_batch_is_never_larger_than_the_data(images):
         ({"normalisation": "mine"}, "unknown normalisation 'mine'; known: half, imagenet"),
         ({"magnitude": 11}, "magnitude must lie in 0 <= magnitude <= 10; got magnitude=11"),
         ({"batch_size": 0}, "batch_size must be a whole number above zero"),
-        ({"repeats": 3}, "repeats must divide batch_size; got repeats=3, batch_size=4"),
+        ({"repeats": 0}, "repeats must be a whole number above zero"),
         ({"padding": 1.5}, "padding must lie in 0 <= padding < 1"),
     ],
 )

@@ -199,7 +199,7 @@ def test_five_bad_files_are_all_named():
         ({"cat": 3}, "must have at least two classes; got cat"),
         ({"train/cat": 3, "test/cat": 2}, "must have at least two classes; got cat"),
         ({"cat": 30, "dog": 0}, "every class must have a usable picture; 'dog' has none"),
-        ({"test/cat": 3, "val/dog": 3}, "must have a folder train; got test, val"),
+        ({"test/cat": 3, "val/dog": 3}, "must have a folder train; got test, validation"),
         (
             {"train/cat": 3, "valid/cat": 3},
             r"CLASS/FILE or SPLIT/CLASS/FILE, where SPLIT is one of train, val, validation, test; "
@@ -238,7 +238,7 @@ def test_a_set_without_a_usable_picture_says_why(tmp_path):
 
 def test_a_split_that_is_empty_is_refused(tmp_path):
     write(tmp_path, {"cat": 1, "dog": 1})
-    with pytest.raises(ValueError, match=r"\(test\) holds no usable picture; skipped: none"):
+    with pytest.raises(ValueError, match=r"\(test\) holds no usable picture; .*make folders train"):
         load_images(tmp_path, "test")
 
 
@@ -486,3 +486,13 @@ def test_cifar10_is_read_from_its_zip_file():
     assert len(images) == 5087 and set(images.labels) == set(range(10)) and not images.skipped
     assert images.class_names[:3] == ["airplane", "automobile", "bird"]
     assert tf.io.decode_image(images.items[-1], channels=3).shape == (32, 32, 3)
+
+
+def test_a_source_without_the_split_serves_whole_if_nothing_is_cut(tmp_path):
+    folder = write(tmp_path / "flat", {"cat": 20, "dog": 15})
+    assert len(load_images(folder, "test", cut=False)) == 35 > len(load_images(folder, "test"))
+    folder = write(tmp_path / "split", {"test/cat": 3, "test/dog": 2})
+    assert len(load_images(folder, "test", cut=False)) == 5
+    with pytest.raises(ValueError, match="must have a folder train; got test"):
+        load_images(folder, "validation", cut=False)
+    assert len(load_images("embedded:digits", "test", cut=False)) == 1797

@@ -85,3 +85,13 @@ def test_a_batch_is_read_inside_a_graph_whatever_its_length():
         images, is_readable = read(tf.constant([png(8, 8)] * count))
         np.testing.assert_array_equal(images, np.repeat(image(8, 8)[None], count, axis=0))
         assert is_readable.numpy().tolist() == [True] * count
+
+
+def test_a_very_long_picture_takes_no_more_memory_than_its_middle():
+    """Whole, it would be resized to 16 × 320,000 pixels."""
+    strip = np.zeros((1, 20_000, 3), "float32")
+    strip[:, 9_996:10_004] = 200.0
+    middle = centre_crop(tf.constant(strip), 16)
+    np.testing.assert_allclose(middle, np.full((16, 16, 3), 200), atol=1e-3)
+    tall = centre_crop(tf.constant(strip.transpose(1, 0, 2)), 16)
+    np.testing.assert_allclose(tall, middle, atol=1e-3)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -123,6 +124,8 @@ def test_bad_data_leaves_nothing_behind(caption_recipe_of, tmp_path):
     refuses("data.images must name pictures", dataclasses.replace(recipe.data, images=""))
     refuses("/no/where", dataclasses.replace(recipe.data, images="/no/where"))
     refuses("captions must be a file", dataclasses.replace(recipe.data, captions=""))
+    some = dataclasses.replace(recipe.data, train="train.txt", test="test.txt")
+    refuses("must all name a file, or none of them; got train and test", some)
     for model in (CaptionModel(variant="tiny", freeze=True), CaptionModel(variant="paper")):
         refuses("model.freeze keeps an encoder as it is: weights must name its file", model=model)
     assert not (tmp_path / "run").exists()
@@ -204,3 +207,17 @@ def test_another_encoder_takes_the_place_of_the_package_s_by_one_word(encoder, c
     recipe = caption_recipe_of(model=own, weights="package")
     Captioning(recipe)  # is not refused
     assert not make_model(recipe, Tokens).freeze
+
+
+def test_a_network_of_keras_is_an_encoder_by_its_name(caption_recipe_of, tmp_path):
+    backbone = keras.applications.MobileNetV2(include_top=False, weights=None)
+    backbone.save_weights(tmp_path / "own.weights.h5")
+    own = CaptionModel(variant="tiny", encoder="MobileNetV2", image_size=64)
+    model = make_model(caption_recipe_of(model=own), Tokens)
+    assert model.regions.backbone == "MobileNetV2" and not model.freeze
+    recipe = caption_recipe_of(model=own, weights=str(tmp_path / "own.weights.h5"))
+    Captioning(recipe)  # is not refused
+    model = make_model(recipe, Tokens)
+    kernel = model.regions.network.get_layer("Conv1").kernel
+    np.testing.assert_array_equal(kernel, backbone.get_layer("Conv1").kernel)
+    assert model.freeze and model.grid() == (2, 2)

@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tfx_transformer.convert import read_weights
 from tfx_transformer.train.classification import Classification
@@ -22,7 +24,7 @@ def test_the_run_learns_and_its_folder_is_complete(classify_run):
     present = {path.name for path in folder.iterdir()}
     assert present == {
         *("recipe.json", "versions.json", "metrics.jsonl", "model.keras", "test.json"),
-        *("classes.json", "checkpoints", "samples", "tensorboard", "pictures"),
+        *("classes.json", "skipped.json", "checkpoints", "samples", "tensorboard", "pictures"),
     }
     assert json.loads((folder / "classes.json").read_text()) == ["blue", "green", "red"]
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -71,6 +73,57 @@ def test_a_run_begins_with_the_weights_of_others_and_a_head_of_its_own(classify_
     kernel = model.blocks[1].self_attention.query.kernel
     np.testing.assert_array_equal(kernel, stored["blocks.1.attn.qkv.weight"][:12].T)
     assert model.heads[0].kernel.shape == (12, 3)
+
+
+def test_the_sizes_come_from_the_config_beside_the_weights(classify_recipe_of, tmp_path):
+    fixture = Path(__file__).parents[1] / "fixtures/hugging_face_vit.safetensors"
+    shutil.copy(fixture, tmp_path / "model.safetensors")
+    shutil.copy(fixture.with_suffix(".json"), tmp_path / "config.json")
+    config = json.loads((tmp_path / "config.json").read_text())
+    model = Classification(
+        classify_recipe_of(weights=str(tmp_path), model=ClassifyModel(variant="ti16"))
+    ).make_model()
+    assert (model.dim, model.depth) == (config["hidden_size"], config["num_hidden_layers"])
+    assert model.norm == {"kind": "layer", "epsilon": config["layer_norm_eps"]}
+    assert model.num_classes == 3
+
+
+def test_a_run_goes_on_from_another_with_larger_images(classify_run, classify_recipe_of):
+    source = load_classify_run(classify_run[0]).model
+    recipe = classify_recipe_of(
+        weights=str(classify_run[0]), model=ClassifyModel(variant="ti16", image_size=24)
+    )
+    model = Classification(recipe).make_model()
+    assert model.image_size == 24 and model.depth == source.depth == 1
+    images = np.random.default_rng(0).normal(size=(2, 24, 24, 3)).astype("float32")
+    seen, expected = model.encode(images)[0], source.encode(images)[0]  # which resizes its own
+    np.testing.assert_allclose(seen, expected, atol=1e-5)
+    assert not np.allclose(model(images), source(images))  # the head is new
+    with pytest.raises(ValueError, match="is of a model 'vit'; got 'swin'"):
+        Classification(
+            classify_recipe_of(weights=str(classify_run[0]), model=ClassifyModel("swin", "tiny"))
+        ).make_model()
+
+
+def test_what_cannot_be_read_is_named_for_every_split(classify_recipe_of, tmp_path, capsys):
+    for split in ("train", "val", "test"):
+        for name, grey in (("a", 10), ("b", 200)):
+            (tmp_path / f"pictures/{split}/{name}").mkdir(parents=True)
+            file = tf.io.encode_png(np.full((9, 9, 3), grey, "uint8")).numpy()
+            (tmp_path / f"pictures/{split}/{name}/0.png").write_bytes(file)
+    (tmp_path / "pictures/val/a/bad.png").write_bytes(b"")
+    (tmp_path / "pictures/test/b/worse.jpg").write_bytes(b"no picture")
+    recipe = classify_recipe_of()
+    data = dataclasses.replace(recipe.data, source=str(tmp_path / "pictures"))
+    Classification(dataclasses.replace(recipe, data=data)).prepare(tmp_path, 1)
+    told = capsys.readouterr().out
+    assert "skipped: 1 (val/a/bad.png: empty file)" in told
+    assert "skipped: 1 (test/b/worse.jpg: not a picture)" in told
+    assert json.loads((tmp_path / "skipped.json").read_text()) == {
+        "train": {},
+        "validation": {"val/a/bad.png": "empty file"},
+        "test": {"test/b/worse.jpg": "not a picture"},
+    }
 
 
 def test_a_classifier_is_no_translator(classify_run, run):

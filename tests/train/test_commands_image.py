@@ -1,6 +1,10 @@
+import numpy as np
 import pytest
+import tensorflow as tf
+from PIL import Image
 
 from tfx_transformer.train.cli import main
+from tfx_transformer.train.commands_image import read_file
 
 
 def test_pictures_are_named_by_a_run_and_by_its_export(classify_run, pictures, tmp_path, capsys):
@@ -34,3 +38,19 @@ def test_a_missing_picture_is_told_before_any_answer(command, tmp_path):
         main([command, str(tmp_path), str(tmp_path / "none.jpg")])
     with pytest.raises(SystemExit, match="files must name at least one picture"):
         main([command, str(tmp_path)])
+
+
+def test_a_picture_is_turned_upright_as_in_training(tmp_path):
+    pixels = np.zeros((6, 10, 3), "uint8")
+    pixels[:, :5] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter
+    Image.fromarray(pixels).save(tmp_path / "turned.png", exif=exif)
+    read = tf.io.decode_image(read_file(str(tmp_path / "turned.png")))
+    assert read.shape == (10, 6, 3) and read[0].numpy().min() == 255 and not read[9].numpy().any()
+
+
+def test_an_export_names_no_more_classes_than_it_was_made_for(classify_run, pictures, tmp_path):
+    main(["export", str(classify_run[0]), "--to", str(tmp_path / "served"), "--top-k", "1"])
+    with pytest.raises(SystemExit, match="top_k must be at most 1, with which .*served was export"):
+        main(["classify", str(tmp_path / "served"), str(pictures / "red/1.jpg"), "--top-k", "2"])

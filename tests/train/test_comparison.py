@@ -49,6 +49,12 @@ def test_runs_of_different_test_sets_are_refused(run, tmp_path):
     (tmp_path / "other/recipe.json").write_text(json.dumps(recipe))
     with pytest.raises(ValueError, match="all runs must have one test set; .* other.en other.de"):
         compare([str(folder), str(tmp_path / "other")], tmp_path / "to")
+    recipe["data"] |= {"train": ["embedded:emoji/en-de"], "test": []}  # of which it is a part
+    (tmp_path / "other/recipe.json").write_text(json.dumps(recipe))
+    with pytest.raises(ValueError, match="has embedded:emoji/en-de"):
+        compare([str(folder), str(tmp_path / "other")], tmp_path / "to")
+    with pytest.raises(ValueError, match="runs must have folders of different names; got (.+) \\1"):
+        compare([str(folder), str(folder)], tmp_path / "to")
     with pytest.raises(ValueError, match="folders must name at least one run"):
         compare([], tmp_path / "to")
     assert not (tmp_path / "to").exists()

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 
+import keras
 import numpy as np
 import pytest
 
+from tfx_transformer.callbacks import Record
 from tfx_transformer.train.recipe import TranslateRecipe
 from tfx_transformer.train.recipe_file import load_recipe
 from tfx_transformer.train.run import train
@@ -28,6 +30,35 @@ def test_the_run_learns_and_its_folder_is_complete(run):
     assert [line["step"] for line in lines] == [100, 200, 300]
     assert lines[-1]["loss"] < lines[0]["loss"] and lines[-1]["tokens_per_second"] > 0
     assert "reference" in (folder / "samples/step_00000300.txt").read_text()
+
+
+def test_averages_stand_beside_the_weights_and_are_what_is_best(run):
+    with np.load(run[0] / "checkpoints/step_00000300.npz") as last:
+        weights = [last[name] for name in last.files if name.startswith("weight/")]
+        stored = [last[name] for name in last.files if name.startswith("optimizer/")]
+    with np.load(run[0] / "checkpoints/best.npz") as best:
+        chosen = [best[name] for name in best.files if name.startswith("weight/")]
+        averages = [best[name] for name in best.files if name.startswith("optimizer/")]
+
+    def holds(arrays, weight):
+        return any(np.array_equal(array, weight) for array in arrays)
+
+    assert all(holds(averages, weight) for weight in chosen if weight.ndim == 2)
+    assert not any(holds(stored, weight) for weight in weights if weight.ndim == 2)
+
+
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+def test_half_precision_goes_on_with_its_loss_scale(recipe_of, ema, tmp_path):
+    recipe = recipe_of(precision="mixed_float16", steps=22, eval_steps=21, average=1)
+    recipe = dataclasses.replace(recipe, optimizer=dataclasses.replace(recipe.optimizer, ema=ema))
+    try:
+        train(recipe, tmp_path / "run")
+        for file in (tmp_path / "run/checkpoints").glob("step_00000022.npz"):
+            file.unlink()  # as if it had been killed before
+        train(recipe, tmp_path / "run")
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert [x["step"] for x in Record(tmp_path / "run/metrics.jsonl").read()] == [21, 22]
 
 
 def test_a_folder_belongs_to_one_recipe(run, recipe_of):

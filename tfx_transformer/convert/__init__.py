@@ -16,6 +16,4 @@ from tfx_transformer.convert.hub import find_checkpoint
 from tfx_transformer.convert.load import load_weights
 from tfx_transformer.convert.options import read_options
 
-load_vit_weights = load_weights  # its name when there was only the ViT
-
-__all__ = ["find_checkpoint", "load_vit_weights", "load_weights", "read_options", "read_weights"]
+__all__ = ["find_checkpoint", "load_weights", "read_options", "read_weights"]

@@ -46,7 +46,7 @@ def training_images(
         rand_augment, magnitude: operations for each image, and how strong; see `rand_augment`.
         erase: how often a rectangle is erased.
         mixup, cutmix: see `mix`.
-        repeats: how often an image comes in one batch (arXiv:1901.09335).
+        repeats: how often an image comes in succession (arXiv:1901.09335).
         seed: of the order and of all changes.
     """
     check_positive(image_size=image_size, batch_size=batch_size, repeats=repeats)
@@ -104,8 +104,6 @@ class ImageData:
         self.images, self.change, self.finish = images, change, finish
         self.repeats, self.seed = repeats, seed
         self.batch_size = min(batch_size, repeats * len(images))
-        if self.batch_size % repeats:
-            raise ValueError(f"repeats must divide batch_size; got {repeats=}, {batch_size=}")
         self.steps_per_epoch = len(images) * repeats // self.batch_size
 
     def __str__(self) -> str:
@@ -127,14 +125,14 @@ class ImageData:
 
     def _orders(self, epoch, step):
         """For each batch its images, their labels and a seed for each."""
-        size = self.batch_size // self.repeats
+        size = self.batch_size
         for number in range(epoch, sys.maxsize):
             rng = np.random.default_rng([self.seed, number])
-            rows = rng.permutation(len(self.images))
-            seeds = rng.integers(1, 2**31, (len(rows) * self.repeats, 2), dtype="int32")
+            rows = np.repeat(rng.permutation(len(self.images)), self.repeats)
+            seeds = rng.integers(1, 2**31, (len(rows), 2), dtype="int32")
             for i in range(step, self.steps_per_epoch):
-                batch = np.repeat(rows[i * size : (i + 1) * size], self.repeats)
+                batch = rows[i * size : (i + 1) * size]
                 encoded = np.array([self.images.items[row] for row in batch], object)
-                own = seeds[i * self.batch_size : (i + 1) * self.batch_size]
+                own = seeds[i * size : (i + 1) * size]
                 yield encoded, self.images.labels[batch], own
             step = 0

@@ -33,6 +33,7 @@ from tfx_transformer.data.splits import SPLITS, split_of
 
 KNOWN = 'a folder, "FILE.zip", "FILE.npz", "tfds:NAME[/CONFIG]", "embedded:digits"'
 UNLABELLED = ("imagenet2012",)  # TFDS sets whose test split hides the classes
+SMALL = "In a small set a split may be missed: add pictures, or make folders train, val and test"
 FOLDERS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
 
 
@@ -69,7 +70,7 @@ Found = tuple[Sequence[bytes], Any, list[str], dict[str, str]]  # `Images` witho
 
 
 def load_images(
-    spec: str | Path, split: str = "train", data_dir: str | Path | None = None
+    spec: str | Path, split: str = "train", data_dir: str | Path | None = None, cut: bool = True
 ) -> Images:
     """Reads the pictures of one split, still encoded, and checks that each can be decoded.
 
@@ -80,25 +81,28 @@ def load_images(
         spec: what to read; see the top of this file.
         split: "train", "validation" or "test".
         data_dir: where TFDS keeps its prepared sets; its own default if None.
+        cut: whether a split that is not there is cut from train, a tenth of it by a hash of the
+            names; if not, all of train stands for it.
     """
     check_choice(*SPLITS, split=split)
     scheme, _, rest = str(spec).partition(":")
     if scheme == "tfds":
-        found = _read_tfds(rest, split, data_dir)
+        found = _read_tfds(rest, split, data_dir, cut)
     elif spec == "embedded:digits":
-        found = _read_digits(split)
+        found = _read_digits(split, cut)
     elif not isinstance(spec, str | Path) or re.match(r"[A-Za-z]\w+:", str(spec)):  # "C:": a drive
         raise ValueError(f"unknown source {spec!r}; known: {KNOWN}")
     else:
-        found = _read_path(Path(spec), split)
+        found = _read_path(Path(spec), split, cut)
     items, labels, class_names, skipped = found
     name, counts = f"{spec} ({split})", np.bincount(labels, minlength=len(class_names))
+    left_out = f"skipped: {_name_some(skipped)}" + ("" if skipped else f". {SMALL}" * cut)
     if not len(items):
-        raise ValueError(f"{name} holds no usable picture; skipped: {_name_some(skipped)}")
+        raise ValueError(f"{name} holds no usable picture; {left_out}")
     if split == "train" and not counts.all():
         raise ValueError(
             f"{name}: every class must have a usable picture; {class_names[counts.argmin()]!r} has "
-            f"none; skipped: {_name_some(skipped)}"
+            f"none; {left_out}"
         )
     return Images(name, items, np.asarray(labels, "int32"), class_names, skipped)
 
@@ -115,32 +119,36 @@ def _check_classes(where, class_names: list[str]) -> None:
         raise ValueError(f"{where} must have at least two classes; got {', '.join(class_names)}")
 
 
-def _split_of(own: str, key: str, present: Collection[str]) -> str:
-    """A picture's split: its own, or a missing one for which its key cuts it from train."""
-    cut = split_of(key)
-    return cut if own == "train" and cut not in present else own
+def _belongs(own: str, key: str, present: Collection[str], split: str, cut: bool) -> bool:
+    """Whether a picture is in a split: in its own, or in one that its key cuts from train."""
+    if not cut:
+        return own == (split if split in present else "train")
+    drawn = split_of(key)
+    return split == (drawn if own == "train" and drawn not in present else own)
 
 
-def _rows(counts: dict[str, int], split: str) -> tuple[str, list[int]]:
+def _rows(counts: dict[str, int], split: str, cut: bool) -> tuple[str, list[int]]:
     """Where a split lies: the stored split that holds it, and its rows there.
 
     Args:
         counts: how many rows each stored split has.
         split: the one to find.
+        cut: as in `load_images`.
     """
     own = split if split in counts else "train"
-    return own, [row for row in range(counts[own]) if _split_of(own, str(row), counts) == split]
+    rows = range(counts[own])
+    return own, [row for row in rows if _belongs(own, str(row), counts, split, cut)]
 
 
-def _read_path(path: Path, split: str) -> Found:
+def _read_path(path: Path, split: str, cut: bool) -> Found:
     if not path.exists():
         raise FileNotFoundError(f"no such file or folder: {path}")
     if path.suffix.lower() == ".npz":
-        return _read_npz(path, split)
+        return _read_npz(path, split, cut)
     if not path.is_dir() and path.suffix.lower() != ".zip":
         raise ValueError(f"unknown source {str(path)!r}; known: {KNOWN}")
     with open_files(path) as (names, read):
-        return _read_tree(path, names, read, split)
+        return _read_tree(path, names, read, split, cut)
 
 
 class File(NamedTuple):
@@ -157,14 +165,16 @@ class File(NamedTuple):
     name: str
 
 
-def _read_tree(where: Path, names: list[str], read: Callable[[str], bytes], split: str) -> Found:
+def _read_tree(
+    where: Path, names: list[str], read: Callable[[str], bytes], split: str, cut: bool
+) -> Found:
     """Reads pictures from class folders.
 
     Args:
         where: for messages.
         names: paths below `where` of all files and, ending in "/", of folders.
         read: gives the bytes of a name.
-        split: which one to read.
+        split, cut: as in `load_images`.
     """
     files = _arrange(where, names)
     pictures = sorted(file for file in files if is_picture(file.name))
@@ -179,10 +189,12 @@ def _read_tree(where: Path, names: list[str], read: Callable[[str], bytes], spli
             )
     _check_classes(where, class_names)
     present = {file.split for file in pictures}
+    if "train" not in present and (cut or split not in present):
+        raise ValueError(f"{where} must have a folder train; got {', '.join(sorted(present))}")
     numbers = {name: number for number, name in enumerate(class_names)}
     wanted, skipped = {}, {}
     for file in pictures:
-        if _split_of(file.split, "/".join(file.inner), present) != split:
+        if not _belongs(file.split, "/".join(file.inner), present, split, cut):
             continue
         if len(file.inner) == 1:
             skipped[file.name] = "not in a class folder"
@@ -207,8 +219,6 @@ def _arrange(where: Path, names: list[str]) -> list[File]:
     if not _are_splits(tops):
         return [File(inner, "train", name) for name, inner in parts.items()]
     splits = {top: FOLDERS[top.lower()] for top in tops}
-    if "train" not in splits.values():
-        raise ValueError(f"{where} must have a folder train; got {', '.join(sorted(splits))}")
     return [
         File(inner[1:], splits[inner[0]], name)
         if inner[0] in splits
@@ -222,7 +232,7 @@ def _are_splits(folders: set[str]) -> bool:
     return bool(folders) and {folder.lower() for folder in folders} <= FOLDERS.keys()
 
 
-def _read_npz(path: Path, split: str) -> Found:
+def _read_npz(path: Path, split: str, cut: bool) -> Found:
     arrays = _load_arrays(path)
     names = arrays.pop("class_names", None)
     shorts = {"train": "train", "validation": "val", "test": "test"}
@@ -246,7 +256,7 @@ def _read_npz(path: Path, split: str) -> Found:
         )
     class_names = names.tolist()
     _check_classes(path, class_names)
-    own, rows = _rows({own: len(y) for own, y in labels.items()}, split)
+    own, rows = _rows({own: len(y) for own, y in labels.items()}, split, cut)
     items = [encode_png(pairs[own][0][row]) for row in rows]
     return items, labels[own][rows], class_names, {}
 
@@ -279,17 +289,17 @@ def _check_arrays(where: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return y.reshape(-1).astype("int32")
 
 
-def _read_digits(split: str) -> Found:
+def _read_digits(split: str, cut: bool) -> Found:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    _, rows = _rows({"train": len(digits.target)}, split)
+    _, rows = _rows({"train": len(digits.target)}, split, cut)
     pixels = np.round(digits.images[rows] * 255 / 16).astype("uint8")  # (N, 8, 8), were in 0..16
     class_names = [str(digit) for digit in range(10)]
     return [encode_png(picture) for picture in pixels], digits.target[rows], class_names, {}
 
 
-def _read_tfds(name: str, split: str, data_dir) -> Found:
+def _read_tfds(name: str, split: str, data_dir, cut: bool) -> Found:
     builder = find_builder(name, data_dir)
     picture, label = class_features(name, builder.info)
     check_prepared(builder, name, data_dir)
@@ -301,7 +311,7 @@ def _read_tfds(name: str, split: str, data_dir) -> Found:
     class_names = list(builder.info.features[label].names)
     _check_classes(f"tfds:{name}", class_names)
     counts = {own: builder.info.splits[key].num_examples for own, key in stored.items()}
-    own, rows = _rows(counts, split)
+    own, rows = _rows(counts, split, cut)
     items, labels = read_classes(builder, stored[own], rows, picture, label)
     if min(labels, default=0) < 0:
         raise ValueError(f"tfds:{name} does not tell the classes of its split {stored[own]}")

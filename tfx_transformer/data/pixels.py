@@ -1,4 +1,8 @@
-"""From the bytes of a picture to what a model sees: the same in training and in service."""
+"""From the bytes of a picture to what a model sees: the same in training and in service.
+
+Bytes are decoded as they are stored: whoever reads files, for training or for a command, turns and
+converts them before, by `pictures.py`.
+"""
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +14,8 @@ NORMALISATION = {  # mean and deviation of the three channels, of pixels from 0 
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
 }
 
+LONGEST = 8  # times the shorter side
+
 
 def decode(encoded) -> tf.Tensor:
     """Bytes of a JPEG, PNG, GIF or BMP file → (h, w, 3), float32, from 0 to 255."""
@@ -19,7 +25,13 @@ def decode(encoded) -> tf.Tensor:
 
 
 def centre_crop(image, size: int, crop_ratio: float = 1.0) -> tf.Tensor:
-    """(h, w, 3) → the middle (size, size, 3), as high as `crop_ratio` of the shorter side."""
+    """(h, w, 3) → the middle (size, size, 3), as high as `crop_ratio` of the shorter side.
+
+    Of a very long picture only the middle is resized: all of it might not fit into memory.
+    """
+    shape = tf.shape(image)[:2]
+    spare = tf.maximum(shape - LONGEST * tf.reduce_min(shape), 0) // 2  # on each side
+    image = tf.slice(image, [spare[0], spare[1], 0], [*tf.unstack(shape - 2 * spare), 3])
     shape = tf.shape(image)[:2]
     height, width = tf.unstack(tf.cast(shape, tf.float32))
     scale = size / crop_ratio / tf.minimum(height, width)
