@@ -34,7 +34,7 @@ class ShowAttendTell(Configured, keras.Model):
         cell, attention, readout, dropout, initializer: as in `RecurrentDecoder`; the paper's words
             are read from state, context and last word, which is "deep".
         hard: whether a look is at one region, drawn in training.
-        coverage: weight of the mean of (1 − what a region got in all)², which asks the model to
+        coverage: of soft attention, weight of the mean of (1 − what a region got in all)², which asks the model to
             look everywhere (doubly stochastic attention, section 4.2.1).
         entropy: of hard attention, weight of its entropy (section 4.1).
     """
@@ -135,11 +135,10 @@ class ShowAttendTell(Configured, keras.Model):
         fixed, moving = self.encode(inputs, training=training)
         target = inputs["target"]
         logits, seen, _ = self.decoder(target, fixed, moving, training=training)
-        if training and seen:
-            chances = seen["soft" if self.hard else "weights"]  # a drawn look has no gradient
-            self.add_loss(self.coverage * self.uneven(chances, target))
         if training and self.hard:
             self.add_loss(self.unlucky(logits, seen, target))
+        elif training and seen:
+            self.add_loss(self.coverage * self.uneven(seen["weights"], target))
         return logits
 
     def grid(self):

@@ -20,6 +20,7 @@ from tfx_transformer.export import (
     load_export,
 )
 from tfx_transformer.models import create_model
+from tfx_transformer.translator import Translator
 
 SERVED = """
 import json, sys
@@ -64,6 +65,49 @@ def test_the_export_translates_in_a_process_without_this_package(translator, tmp
         assert line in told
     with pytest.raises(ValueError, match="is there already"):
         export_translator(translator, folder)
+
+
+MANY = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+told = {}
+for folder in sys.argv[2:]:
+    serve = tf.saved_model.load(folder).signatures["serving_default"]
+    out = serve(tf.constant(json.loads(sys.argv[1])))
+    told[folder] = [[text.decode() for text in out["text"].numpy()],
+                    out["alignment"].numpy().sum(axis=-1)[0, 0].tolist()]
+assert not any(name.startswith("tfx_transformer") for name in sys.modules), "imported"
+print(json.dumps(told))
+"""
+RECURRENT = {
+    "one vector": {"reverse_source": True},
+    "dot": {"attention": "dot", "readout": "combined"},
+    "bilinear": {"attention": "bilinear", "readout": "combined", "feed": "features"},
+    "additive": {"attention": "additive", "readout": "deep", "bidirectional": True},
+}
+
+
+def test_recurrent_translators_are_served_in_a_process_without_this_package(translator, tmp_path):
+    texts, own = ["red cat", "", "blue dog and old cat"], {}
+    for name, options in RECURRENT.items():
+        tokenizer = translator.source_tokenizer
+        model = create_model(
+            "rnn_seq2seq", "tiny", vocab_size=tokenizer.vocab_size, cell="gru", **options
+        )
+        model.build({"source": (None, None), "target": (None, None)})
+        rng = np.random.default_rng(1)
+        for weight in model.trainable_weights:
+            weight.assign(rng.normal(size=weight.shape))
+        one = Translator(model, tokenizer, tokenizer, {"kind": "beam", "width": 2}, max_length=9)
+        own[str(export_translator(one, tmp_path / name))] = one(texts)
+    command = [sys.executable, "-c", MANY, json.dumps(texts), *own]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert result.returncode == 0, result.stderr[-2000:]
+    for folder, (said, looked) in json.loads(result.stdout).items():
+        assert said == own[folder] and said[0] and not said[1]
+        assert looked == pytest.approx(0 if "vector" in folder else 1, abs=1e-5)
+    assert len({said[0] for said in own.values()}) == len(RECURRENT)
 
 
 def test_an_export_of_ids_needs_tensorflow_alone(translator, tmp_path):
