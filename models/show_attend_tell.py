@@ -34,8 +34,8 @@ class ShowAttendTell(Configured, keras.Model):
         cell, attention, readout, dropout, initializer: as in `RecurrentDecoder`; the paper's words
             are read from state, context and last word, which is "deep".
         hard: whether a look is at one region, drawn in training.
-        coverage: of soft attention, weight of the mean of (1 − what a region got in all)², which asks the model to
-            look everywhere (doubly stochastic attention, section 4.2.1).
+        coverage: of soft attention, weight of the mean of (1 − what a region got in all)², which
+            asks the model to look everywhere (doubly stochastic attention, section 4.2.1).
         entropy: of hard attention, weight of its entropy (section 4.1).
     """
 

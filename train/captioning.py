@@ -20,7 +20,7 @@ from tfx_transformer.models.efficientnet_lite import load_efficientnet_lite0
 from tfx_transformer.models.regions import BACKBONES
 from tfx_transformer.strategy import check_replicas
 from tfx_transformer.train.folder import CaptionRun, stored_tokenizer
-from tfx_transformer.train.recipe import CaptionData, CaptionRecipe
+from tfx_transformer.train.recipe import CaptionData, CaptionModel, CaptionRecipe
 from tfx_transformer.train.searching import Search
 
 BATCH = 32  # pictures that are looked at together
@@ -38,7 +38,7 @@ class Captioning:
 
     def __init__(self, recipe: CaptionRecipe):
         own, (encoder, weights) = recipe.model, find_encoder(recipe)
-        options = MODELS.find(own.name)[0].variants[own.variant] | own.overrides()
+        options = variant_options(own) | own.overrides()
         if options.get("freeze") and not weights and "weights" not in encoder:
             raise ValueError("model.freeze keeps an encoder as it is: weights must name its file")
         self.recipe, data = recipe, recipe.data
@@ -120,10 +120,15 @@ def make_model(recipe: CaptionRecipe, tokenizer: Tokenizer):
     return model
 
 
+def variant_options(own: CaptionModel) -> dict[str, Any]:
+    """Those of the recipe's variant; of one that is not known, `create_model` will tell."""
+    return MODELS.find(own.name)[0].variants.get(own.variant, {})
+
+
 def find_encoder(recipe: CaptionRecipe) -> tuple[dict[str, Any], str]:
     """The options of the recipe's encoder, and where its weights are; "" if it has none."""
     own, weights = recipe.model, recipe.weights
-    spec = own.encoder or MODELS.find(own.name)[0].variants[own.variant]["encoder"]
+    spec = own.encoder or variant_options(own).get("encoder")
     if spec in BACKBONES:
         spec = {"kind": "keras", "backbone": spec}
     options = dict(spec) if isinstance(spec, dict) else {"kind": spec}

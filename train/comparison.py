@@ -43,9 +43,7 @@ def compare(folders: Sequence[str], to) -> tuple[str, Path]:
             )
     pairs = load_split(runs[0].recipe.data)
     groups = by_length(pairs)
-    measured = {
-        name: measure(run, pairs, groups) for name, run in zip(names, runs, strict=True)
-    }
+    measured = {name: measure(run, pairs, groups) for name, run in zip(names, runs, strict=True)}
 
     to = Path(to)
     to.mkdir(parents=True, exist_ok=True)
