@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from tfx_transformer.graph import as_it_is, graph, untuned
+from tfx_transformer.graph import as_it_is, at_least_one, graph, untuned
 
 
 def test_a_function_is_traced_once_for_all_sizes():
@@ -36,3 +36,15 @@ def test_what_is_made_of_an_untuned_data_set_has_no_tuner_either():
     made = untuned(data).map(lambda x: x + 1).prefetch(2)
     assert made.options().autotune.enabled is False
     assert list(made.as_numpy_iterator()) == [1, 2, 3]
+
+
+def test_a_function_that_cannot_take_nothing_gets_one_and_gives_nothing():
+    asked = []
+
+    def double(images):
+        asked.append(images.shape[0])
+        return 2 * images
+
+    assert at_least_one(double, tf.zeros([0, 4, 3])).shape == (0, 4, 3)
+    x = tf.random.normal([2, 4, 3])
+    assert (at_least_one(double, x).numpy() == 2 * x.numpy()).all() and asked == [1, 2]

@@ -6,7 +6,7 @@ from tfx_transformer.checks import check_positive, check_share
 from tfx_transformer.data.pixels import decode_batch, normalise
 from tfx_transformer.data.tokenizer import PAD, START
 from tfx_transformer.decoding import DECODERS
-from tfx_transformer.graph import graph
+from tfx_transformer.graph import at_least_one, graph
 from tfx_transformer.search import search, with_own_seed
 
 
@@ -55,7 +55,7 @@ class Captioner(tf.Module):
     def _caption(self, image):
         """Files (B,) → as `tell`, and which were readable; the others have no caption."""
         images, is_readable = self.read(image)
-        found = self.tell(self.look(images))
+        found = self.tell(at_least_one(self.look, images))
 
         def keep(x, nothing):
             shape = (-1, *[1] * (len(x.shape) - 1))

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tfx_transformer.checks import check_positive, check_share
 from tfx_transformer.data.pixels import decode_batch, normalise
-from tfx_transformer.graph import graph
+from tfx_transformer.graph import at_least_one, graph
 
 
 class Classifier(tf.Module):
@@ -49,7 +49,8 @@ class Classifier(tf.Module):
     def _classify(self, image):
         """Files (B,) → as `predict`, and which were readable; the others have no label."""
         images, is_readable = self.read(image)
-        found = name_classes(self.logits(images), self.class_names, self.top_k)
+        logits = at_least_one(self.logits, images)
+        found = name_classes(logits, self.class_names, self.top_k)
         flag = is_readable[:, None]
         labels, scores = tf.where(flag, found["labels"], ""), tf.where(flag, found["scores"], 0.0)
         return {

@@ -21,3 +21,11 @@ def untuned(data):
     options = tf.data.Options()
     options.autotune.enabled = False
     return data.with_options(options)
+
+
+def at_least_one(function, images):
+    """function(images) for images (B, …), also for none, with which some convolutions fail."""
+    count = tf.shape(images)[0]
+    spare = tf.cast(count == 0, tf.int32)
+    rest = [[0, 0]] * (len(images.shape) - 1)
+    return function(tf.pad(images, [[0, spare], *rest]))[:count]

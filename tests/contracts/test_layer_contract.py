@@ -46,7 +46,7 @@ SAMPLES = {
         ATTENTION_OPTIONS
         | {"seed": 3, "qkv_bias": False, "position": "rotary", "initializer": "he_normal"},
     ),
-    "IndexPosition": (TOKENS, {"combine": "add", "project": True}),
+    "IndexPosition": (TOKENS, {"combine": "concat", "project": False}),
     "LayerNorm": (TOKENS, {"epsilon": 1e-2}),
     "LearnedPosition": (
         (16, 12),
