@@ -50,12 +50,13 @@ class Captioner(tf.Module):
 
     def _look(self, image):
         """Pixels from 0 to 255 → regions (B, S, C), float32 whatever the model computes in."""
-        return tf.cast(self.model.look(normalise(image, self.normalisation)), tf.float32)
+        regions = at_least_one(self.model.look, normalise(image, self.normalisation))
+        return tf.cast(regions, tf.float32)
 
     def _caption(self, image):
         """Files (B,) → as `tell`, and which were readable; the others have no caption."""
         images, is_readable = self.read(image)
-        found = self.tell(at_least_one(self.look, images))
+        found = self.tell(self.look(images))
 
         def keep(x, nothing):
             shape = (-1, *[1] * (len(x.shape) - 1))

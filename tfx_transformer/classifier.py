@@ -49,8 +49,7 @@ class Classifier(tf.Module):
     def _classify(self, image):
         """Files (B,) → as `predict`, and which were readable; the others have no label."""
         images, is_readable = self.read(image)
-        logits = at_least_one(self.logits, images)
-        found = name_classes(logits, self.class_names, self.top_k)
+        found = self._best(images)
         flag = is_readable[:, None]
         labels, scores = tf.where(flag, found["labels"], ""), tf.where(flag, found["scores"], 0.0)
         return {
@@ -63,7 +62,10 @@ class Classifier(tf.Module):
 
     def _predict(self, image):
         """Pixels (B, size, size, 3) from 0 to 1 → the likeliest classes and their shares."""
-        return name_classes(self.logits(255 * image), self.class_names, self.top_k)
+        return self._best(255 * image)
+
+    def _best(self, image):
+        return name_classes(at_least_one(self.logits, image), self.class_names, self.top_k)
 
     def _logits(self, image):
         """Pixels from 0 to 255 → logits (B, C)."""
