@@ -16,8 +16,9 @@ from tfx_transformer.train.recipe import Optimizer, TranslateModel
 
 RECIPE = replace(
     translate_multi30k.RECIPE,
-    model=TranslateModel("rnn_seq2seq", "small"),
-    optimizer=Optimizer(learning_rate=2e-3, schedule="cosine", warmup_steps=200, clip_norm=1.0),
-    steps=2000,
+    data=replace(translate_multi30k.RECIPE.data, token_budget=1024),
+    model=TranslateModel("rnn_seq2seq", "small", depth=1, dropout=0.1),  # for five epochs
+    optimizer=Optimizer(learning_rate=4e-3, schedule="cosine", warmup_steps=200, clip_norm=1.0),
+    steps=3000,
     average=3,
 )
