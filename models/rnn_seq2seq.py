@@ -173,8 +173,9 @@ class RNNSeq2Seq(Configured, keras.Model):
 
     def step(self, tokens, state, index):
         """Tokens (B,) at position `index` → logits (B, V) of the next, and the new state."""
-        logits, _, moving = self.decoder(tokens[:, None], state["fixed"], state["moving"])
-        return logits[:, 0], {"fixed": state["fixed"], "moving": moving}
+        fixed, moving = state["fixed"], state["moving"]
+        logits, _, moving = self.decoder(tokens[:, None], fixed, moving, index=index)
+        return logits[:, 0], {"fixed": fixed, "moving": moving}
 
     def attention_maps(self, inputs):
         """{"decoder/cross": (B, H, T, S)}; nothing without attention."""

@@ -34,8 +34,8 @@ class ShowAttendTell(Configured, keras.Model):
         cell, attention, readout, dropout, initializer: as in `RecurrentDecoder`; the paper's words
             are read from state, context and last word, which is "deep".
         hard: whether a look is at one region, drawn in training.
-        coverage: of soft attention, weight of the mean of (1 − what a region got in all)², which
-            asks the model to look everywhere (doubly stochastic attention, section 4.2.1).
+        coverage: of soft attention, λ, the weight of the sum of (1 − what a region got in all)²,
+            which asks the model to look everywhere (doubly stochastic attention, equation 14).
         entropy: of hard attention, weight of its entropy (section 4.1).
     """
 
@@ -162,9 +162,14 @@ class ShowAttendTell(Configured, keras.Model):
         return self.decoder.prepare(memory, mask), self.decoder.start(states, mask)
 
     def uneven(self, weights, target):
-        """How far the regions (B, H, T, S) are from getting 1 each, over all words."""
-        real = ops.cast(ops.not_equal(target, 0), weights.dtype)[:, None, :, None]
-        return ops.mean((1.0 - ops.sum(weights * real, axis=2)) ** 2)
+        """How far the regions (B, H, T, S) are from getting 1 each, over all words, for a word.
+
+        The paper adds it to the loss of a whole caption; here a loss is the mean over words.
+        """
+        real = ops.cast(ops.not_equal(target, 0), weights.dtype)  # (B, T)
+        got = ops.sum(weights * real[:, None, :, None], axis=2)  # (B, H, S)
+        caption = ops.max(real, axis=1)[:, None, None]  # 0 in a row that only fills the batch
+        return ops.sum(caption * (1.0 - got) ** 2) / ops.maximum(ops.sum(real), 1.0)
 
     def unlucky(self, logits, seen, target):
         """What teaches a hard look: the log-likelihood of the words that followed, as a reward.
@@ -178,12 +183,14 @@ class ShowAttendTell(Configured, keras.Model):
         logits = ops.cast(logits[:, :-1], "float32")
         nats = keras.losses.sparse_categorical_crossentropy(following, logits, from_logits=True)
         reward = ops.stop_gradient(-ops.sum(nats * real, axis=1))  # (B,)
-        self.baseline.assign(MOMENTUM * self.baseline + (1 - MOMENTUM) * ops.mean(reward))
+        captions = ops.max(real, axis=1)  # (B,); 0 in a row that only fills the batch
+        usual = ops.sum(reward * captions) / ops.maximum(ops.sum(captions), 1.0)
+        self.baseline.assign(MOMENTUM * self.baseline + (1 - MOMENTUM) * usual)
 
-        soft = seen["soft"][:, 0, :-1]  # (B, T − 1, S)
+        soft = seen["soft"][:, :, :-1]  # (B, H, T − 1, S)
         log_soft = ops.log(soft + 1e-9)
-        drawn = ops.sum(seen["weights"][:, 0, :-1] * log_soft, axis=-1)
-        entropy = -ops.sum(soft * log_soft, axis=-1)
+        drawn = ops.sum(seen["weights"][:, :, :-1] * log_soft, axis=(1, 3))  # (B, T − 1)
+        entropy = -ops.sum(soft * log_soft, axis=(1, 3))
         advantage = (reward - self.baseline)[:, None]
         gain = ops.sum((advantage * drawn + self.entropy * entropy) * real)
         return -gain / ops.maximum(ops.sum(real), 1.0)
@@ -195,8 +202,9 @@ class ShowAttendTell(Configured, keras.Model):
 
     def step(self, tokens, state, index):
         """Tokens (B,) at position `index` → logits (B, V) of the next, and the new state."""
-        logits, _, moving = self.decoder(tokens[:, None], state["fixed"], state["moving"])
-        return logits[:, 0], {"fixed": state["fixed"], "moving": moving}
+        fixed, moving = state["fixed"], state["moving"]
+        logits, _, moving = self.decoder(tokens[:, None], fixed, moving, index=index)
+        return logits[:, 0], {"fixed": fixed, "moving": moving}
 
     def attention_maps(self, inputs):
         """{"decoder/cross": (B, H, T, S)}; nothing without attention."""

@@ -16,11 +16,17 @@ def fit(target, callback):
 
 
 def test_the_line_tells_step_loss_speed_and_time_left(capsys):
-    fit(1.0, Progress(total_steps=100, done=40, units_per_step=50))
+    fit(1.0, Progress(total_steps=100, done=40, units_per_batch=50))
     line = capsys.readouterr().err
     assert re.fullmatch(
         r"step 43 of 100 · loss [\d.]+ · [\d,]+ tokens/s · \d:\d\d:\d\d left\n", line
     )
+
+
+def test_several_batches_make_one_step(capsys):
+    fit(1.0, Progress(total_steps=11, done=10, units_per_batch=50, accumulate=3))
+    line = capsys.readouterr().err
+    assert line.startswith("step 11 of 11 · ") and line.endswith(" · 0:00:00 left\n")
 
 
 def test_a_loss_that_is_no_number_stops_the_run():

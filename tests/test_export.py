@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -229,6 +231,54 @@ def test_the_export_describes_files_in_a_process_without_this_package(captioner,
             load(folder)
     with pytest.raises(ValueError, match="is there already"):
         export_captioner(captioner, folder)
+
+
+DESCRIBED = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+told, files = {}, [open(sys.argv[1], "rb").read()]
+for folder in sys.argv[2:]:
+    out = tf.saved_model.load(folder).signatures["serving_default"](tf.constant(files))
+    told[folder] = out["text"].numpy()[0].decode(), out["weights"].numpy().max(axis=(2, 3)).tolist()
+assert not any(name.startswith("tfx_transformer") for name in sys.modules), "imported"
+print(json.dumps(told))
+"""
+DESCRIBING = {
+    "hard": {"hard": True},
+    "one_look": {"attention": None},
+    "vit": {
+        "encoder": {"kind": "vit", "variant": "tiny", "options": {"image_size": 32}},
+        "readout": "deep",
+    },
+}
+
+
+def test_every_kind_of_captioner_is_served_in_a_process_without_this_package(captioner, tmp_path):
+    picture = np.random.default_rng(0).integers(0, 256, (40, 36, 3), "uint8")
+    (tmp_path / "a.png").write_bytes(tf.io.encode_png(picture).numpy())
+    tokenizer, own = captioner.tokenizer, {}
+    for name, options in DESCRIBING.items():
+        model = create_model("show_attend_tell", "tiny", vocab_size=tokenizer.vocab_size, **options)
+        model.build({"image": (None, 32, 32, 3), "target": (None, None)})
+        rng = np.random.default_rng(1)
+        for weight in model.trainable_weights:
+            weight.assign(rng.normal(size=weight.shape))
+        model.save(tmp_path / "model.keras")
+        model = keras.saving.load_model(tmp_path / "model.keras")
+        one = Captioner(model, tokenizer, "greedy", max_length=9)
+        found = one.caption(tf.constant([(tmp_path / "a.png").read_bytes()]))
+        folder = export_captioner(one, tmp_path / name)
+        own[str(folder)] = found["text"][0].numpy().decode(), found["weights"].numpy()
+    command = [sys.executable, "-c", DESCRIBED, str(tmp_path / "a.png"), *own]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert result.returncode == 0, result.stderr[-2000:]
+    for folder, (text, most) in json.loads(result.stdout).items():
+        said, weights = own[folder]
+        assert text == said and said
+        np.testing.assert_allclose(most, weights.max(axis=(2, 3)), atol=1e-5)
+        first = {"hard": 1.0, "one_look": 0.0}.get(Path(folder).name)
+        assert most[0][0] == first if first is not None else 0 < most[0][0] < 1
 
 
 def test_an_exported_captioner_that_draws_draws_anew_at_each_call(captioner, tmp_path):

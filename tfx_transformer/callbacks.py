@@ -15,21 +15,29 @@ class Progress(keras.callbacks.Callback):
     Args:
         total_steps: of the run.
         done: steps done before.
-        units_per_step: target tokens, on average, or images.
+        units_per_batch: target tokens, on average, or images.
         unit: what they are.
+        accumulate: batches for one step.
     """
 
-    def __init__(self, total_steps: int, done: int, units_per_step: float, unit: str = "tokens"):
+    def __init__(
+        self,
+        total_steps: int,
+        done: int,
+        units_per_batch: float,
+        unit: str = "tokens",
+        accumulate: int = 1,
+    ):
         super().__init__()
-        self.total_steps, self.step = total_steps, done
-        self.units_per_step, self.unit = units_per_step, unit
+        self.total_steps, self.batches = total_steps, done * accumulate
+        self.units_per_batch, self.unit, self.accumulate = units_per_batch, unit, accumulate
         self.is_terminal = sys.stderr.isatty()
 
     def on_epoch_begin(self, epoch, logs=None):
-        self.started, self.began_at, self.shown = time.perf_counter(), self.step, 0.0
+        self.started, self.began_at, self.shown = time.perf_counter(), self.batches, 0.0
 
     def on_train_batch_end(self, batch, logs=None):
-        self.step += 1
+        self.batches += 1
         now = time.perf_counter()
         if self.is_terminal and now - self.shown > 0.5:
             self.shown = now
@@ -39,11 +47,11 @@ class Progress(keras.callbacks.Callback):
         print(("\r" if self.is_terminal else "") + self.line(logs), file=sys.stderr, flush=True)
 
     def line(self, logs) -> str:
-        seconds = (time.perf_counter() - self.started) / max(self.step - self.began_at, 1)
-        left = round(seconds * (self.total_steps - self.step))
+        seconds = (time.perf_counter() - self.started) / max(self.batches - self.began_at, 1)
+        left = round(seconds * (self.total_steps * self.accumulate - self.batches))
         return (
-            f"step {self.step:,} of {self.total_steps:,} · loss {logs['loss']:.4f} · "
-            f"{self.units_per_step / seconds:,.0f} {self.unit}/s · "
+            f"step {self.batches // self.accumulate:,} of {self.total_steps:,} · "
+            f"loss {logs['loss']:.4f} · {self.units_per_batch / seconds:,.0f} {self.unit}/s · "
             f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
         )
 

@@ -20,11 +20,17 @@ from tfx_transformer.train.recipe import (
 
 RECIPE = CaptionRecipe(
     data=CaptionData(vocab_size=4000, max_length=32, batch_size=64),
-    model=CaptionModel(encoder="efficientnet_lite0", image_size=224, dim=256, dropout=0.4),
+    model=CaptionModel(
+        encoder="efficientnet_lite0",
+        image_size=224,
+        dim=256,
+        dropout=0.4,
+        coverage=0.25,  # a caption's dozen words cannot look at all of 49 regions
+    ),
     weights="package",
-    optimizer=Optimizer(learning_rate=1e-3, schedule="cosine", warmup_steps=200, clip_norm=1.0),
+    optimizer=Optimizer(learning_rate=2e-3, schedule="cosine", warmup_steps=200, clip_norm=1.0),
     decoding=Decoding("beam", width=4, length_penalty=0.6),
-    steps=5000,
+    steps=4000,
     eval_steps=500,
     average=3,
 )

@@ -1,6 +1,7 @@
 """Captioning as a task: its data, its model, and how good it is."""
 
 import dataclasses
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tfx_transformer.models import MODELS, create_model
 from tfx_transformer.models.efficientnet_lite import load_efficientnet_lite0
 from tfx_transformer.models.regions import BACKBONES
 from tfx_transformer.strategy import check_replicas
-from tfx_transformer.train.folder import CaptionRun, stored_tokenizer
+from tfx_transformer.train.folder import CaptionRun, stored_tokenizer, tell_skipped
 from tfx_transformer.train.recipe import CaptionData, CaptionModel, CaptionRecipe
 from tfx_transformer.train.searching import Search
 
@@ -41,6 +42,14 @@ class Captioning:
         options = variant_options(own) | own.overrides()
         if options.get("freeze") and not weights and "weights" not in encoder:
             raise ValueError("model.freeze keeps an encoder as it is: weights must name its file")
+        if recipe.data.normalisation != "half" and encoder["kind"] in (
+            "efficientnet_lite0",
+            "keras",
+        ):
+            raise ValueError(
+                f'data.normalisation of the encoder {encoder["kind"]} must be "half"; '
+                f"got {recipe.data.normalisation!r}"
+            )
         self.recipe, data = recipe, recipe.data
         splits = ("train", "validation", "test")
         named = [split for split in splits if getattr(data, split)]
@@ -73,7 +82,8 @@ class Captioning:
             features=features,
         )
         self.units_per_batch = self.data.report.tokens / self.data.steps_per_epoch
-        print(self.captions["train"], self.data.report, sep="\n")
+        tell_skipped(folder, self.captions)
+        print(*self.captions.values(), self.data.report, sep="\n")
 
     def make_model(self):
         return make_model(self.recipe, self.tokenizer)
@@ -141,13 +151,18 @@ def find_encoder(recipe: CaptionRecipe) -> tuple[dict[str, Any], str]:
 
 def look_at(captioner: Captioner, captions: Captions) -> np.ndarray:
     """What the encoder makes of each picture: (N, S, C), float16 to take less room."""
-    places = tqdm(range(0, len(captions), BATCH), "looking", disable=None, leave=False)
-    found = []
-    for i in places:
-        encoded = [captions.items[j] for j in range(i, min(i + BATCH, len(captions)))]
-        images, _ = captioner.read(tf.constant(encoded))
-        found.append(captioner.look(images).numpy().astype("float16"))
-    return np.concatenate(found)
+    model = captioner.model
+    found = np.empty((len(captions), math.prod(model.grid()), model.regions.dim), "float16")
+    for i in tqdm(range(0, len(captions), BATCH), "looking", disable=None, leave=False):
+        places = range(i, min(i + BATCH, len(captions)))
+        images, is_readable = captioner.read(tf.constant([captions.items[j] for j in places]))
+        if not all(is_readable):  # of TFDS, whose pictures nobody has looked at yet
+            broken = [
+                captions.files[j] for j, ok in zip(places, is_readable, strict=True) if not ok
+            ]
+            raise ValueError(f"{captions.name}: pictures that cannot be read: {', '.join(broken)}")
+        found[i : i + BATCH] = captioner.look(images)
+    return found
 
 
 def describe(captioner: Captioner, features: np.ndarray) -> list[str]:
@@ -205,6 +220,7 @@ def captioning_test(run: CaptionRun, data: tuple[str, ...], search: Search) -> d
         named = dict(zip(("images", "captions", "test"), (*data, "", "")[:3], strict=True))
         own = dataclasses.replace(own, **named)
     captions, captioner = load_split(own), run.captioner(search)
+    print(captions)
     captioner.caption(tf.constant([captions.items[0]]))  # traced
     start = time.perf_counter()
     said = describe(captioner, look_at(captioner, captions))

@@ -17,8 +17,8 @@ from tfx_transformer.data import Images, load_images, training_images
 from tfx_transformer.image_plots import plot_confusion
 from tfx_transformer.models import create_model
 from tfx_transformer.strategy import check_replicas
-from tfx_transformer.train.folder import ClassifyRun
-from tfx_transformer.train.pretrained import picture_options, start_pictures
+from tfx_transformer.train.folder import ClassifyRun, tell_skipped
+from tfx_transformer.train.pretrained import check_normalisation, picture_options, start_pictures
 from tfx_transformer.train.recipe import ClassifyRecipe
 
 BATCH = 64  # images that are evaluated together
@@ -36,6 +36,8 @@ class Classification:
     def __init__(self, recipe: ClassifyRecipe):
         if not recipe.data.source:
             raise ValueError("data.source must name a source; see --help")
+        if recipe.weights:
+            check_normalisation(recipe.weights, recipe.data.normalisation)
         self.recipe = recipe
         splits = ("train", "validation", "test")
         self.images = {split: load_images(recipe.data.source, split) for split in splits}
@@ -58,17 +60,15 @@ class Classification:
         )
         self.units_per_batch = self.data.batch_size
         (folder / "classes.json").write_text(json.dumps(self.class_names, ensure_ascii=False))
-        skipped = {split: images.skipped for split, images in self.images.items()}
-        text = json.dumps(skipped, indent=2, ensure_ascii=False)
-        (folder / "skipped.json").write_text(text, "utf-8", "backslashreplace")
+        tell_skipped(folder, self.images)
         print(self.data, self.images["validation"], self.images["test"], sep="\n")
 
     def make_model(self):
         model = create_model_for(self.recipe, len(self.class_names))
         model.build((None, model.image_size, model.image_size, 3))
         if self.recipe.weights:
-            kept = start_pictures(model, self.recipe.weights)
-            print(f"{self.recipe.weights}: all weights but {', '.join(kept)}")
+            left = start_pictures(model, self.recipe.weights, self.class_names)
+            print(f"{self.recipe.weights}: all weights but {', '.join(left) or 'none'}")
         return model
 
     def batches(self, done: int) -> tf.data.Dataset:

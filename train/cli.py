@@ -62,11 +62,13 @@ def evaluate(
     A translator: sacreBLEU with its signature, chrF, lower-cased tokenised BLEU, perplexity. A
     classifier: accuracy, top-5 accuracy, loss, calibration error, the accuracy of each class, and
     a picture of the confusions in the run's folder. A language model: perplexity, accuracy, bits
-    per character; a model that fills in blanks: accuracy and perplexity of these.
+    per character; a model that fills in blanks: accuracy and perplexity of these. A model that
+    describes pictures: BLEU-1 to 4 against all captions, chrF.
 
     Args:
         run: the run's folder.
-        data: another test set than the recipe's.
+        data: another test set than the recipe's: a source, two files of sentences, or pictures,
+            their captions and, if not a tenth of them are meant, a file of names.
     """
     start_tensorflow()
     from tfx_transformer.train.evaluation import evaluate

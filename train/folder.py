@@ -1,7 +1,8 @@
 """The run folder: what an experiment leaves behind, and how it is read again.
 
 `recipe.json versions.json checkpoints/ samples/ tensorboard/ metrics.jsonl`, the `tokenizer/` of
-what speaks, the `classes.json` of a classifier and, in the end, `model.keras test.json`.
+what speaks, the `classes.json` of a classifier, the `skipped.json` of what reads pictures and, in
+the end, `model.keras test.json`.
 """
 
 import dataclasses
@@ -10,6 +11,7 @@ import platform
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +70,15 @@ def open_folder(recipe: Recipe, folder: Path) -> None:
     save_recipe(recipe, folder / "recipe.json")
     versions = {"tfx_transformer": __version__, "python": platform.python_version()}
     versions |= {"tensorflow": tf.__version__, "keras": keras.__version__}
+    versions["sentencepiece"] = version("sentencepiece")  # whose vocabularies change with it
     (folder / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")
+
+
+def tell_skipped(folder: Path, splits: dict[str, Any]) -> None:
+    """Keeps in the folder what could not be read of each split."""
+    skipped = {split: data.skipped for split, data in splits.items()}
+    text = json.dumps(skipped, indent=2, ensure_ascii=False)
+    (folder / "skipped.json").write_text(text, "utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,15 @@ LAST = ("last_norm", "encoder_norm", "decoder_norm", "importance", "head", "pool
 def make_optimizer(recipe: Recipe, model) -> FusedAdam:
     """Adam with the recipe's schedule, built for the model's weights.
 
-    Only kernels decay: no norms, biases, tokens, tables or positions.
+    Only kernels decay: no norms, biases, tokens, tables or positions. Keras moves schedules and
+    moving averages on at every batch; where several make an update, they go so much slower.
     """
     own, weights = recipe.optimizer, model.trainable_variables
     schedule = SCHEDULES.make(
         own.schedule,
         learning_rate=own.learning_rate,
-        warmup_steps=own.warmup_steps,
-        total_steps=recipe.steps,
+        warmup_steps=own.warmup_steps * own.accumulate,
+        total_steps=recipe.steps * own.accumulate,
     )
     optimizer = FusedAdam(
         schedule,
@@ -30,7 +31,7 @@ def make_optimizer(recipe: Recipe, model) -> FusedAdam:
         weight_decay=own.weight_decay or None,
         global_clipnorm=own.clip_norm,
         use_ema=own.ema > 0,
-        ema_momentum=own.ema or 0.99,
+        ema_momentum=own.ema ** (1 / own.accumulate) if own.ema else 0.99,
         gradient_accumulation_steps=own.accumulate if own.accumulate > 1 else None,
     )
     optimizer.exclude_from_weight_decay([weight for weight in weights if weight.name != "kernel"])

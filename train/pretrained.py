@@ -2,15 +2,23 @@
 
 One of texts: a run that filled in blanks, or a BERT of Hugging Face. Both bring their vocabulary
 and their sizes; only what lies above the encoder is new. One of pictures: another run of pictures,
-or a checkpoint of others; only the head is new.
+or a checkpoint of others; only the head is new, if the classes are.
 """
 
 import posixpath
 from pathlib import Path
 from typing import Any
 
-from tfx_transformer.convert import find_checkpoint, load_weights, read_options
+import numpy as np
+
+from tfx_transformer.convert import (
+    find_checkpoint,
+    load_weights,
+    read_normalisation,
+    read_options,
+)
 from tfx_transformer.data import Tokenizer
+from tfx_transformer.data.pixels import NORMALISATION
 from tfx_transformer.data.wordpiece import WordPiece
 from tfx_transformer.models import create_model
 from tfx_transformer.train.folder import load_classify_run, load_mask_run
@@ -62,15 +70,32 @@ def picture_options(weights: str, name: str) -> dict[str, Any]:
     return {key: value for key, value in run.model.get_config().items() if key not in OWN}
 
 
-def start_pictures(model, weights: str) -> list[str]:
-    """Fills a model, but for its head, from a run or from others → what stays new.
+def check_normalisation(weights: str, own: str) -> None:
+    """Refuses pixels that are not prepared as those that the weights have seen, if it is told."""
+    if is_run(weights):
+        theirs = NORMALISATION[load_classify_run(weights).recipe.data.normalisation]
+    else:
+        theirs = read_normalisation(find_checkpoint(weights))
+    if theirs and not np.allclose(theirs, NORMALISATION[own], atol=1e-3):
+        known = [
+            name for name, pair in NORMALISATION.items() if np.allclose(pair, theirs, atol=1e-3)
+        ]
+        raise ValueError(
+            f"data.normalisation must be as {weights} has it, {known[0] if known else theirs}; "
+            f"got {own}"
+        )
+
+
+def start_pictures(model, weights: str, class_names: list[str]) -> list[str]:
+    """Fills a model from a run or from others → what stays new: a head for other classes.
 
     Positions that were learned for images of another size are resized.
     """
     if not is_run(weights):
         return load_weights(model, weights, head=False)
-    source = load_classify_run(weights).model
-    theirs = {name: x for name, x in by_name(source).items() if not name.startswith("head")}
+    run = load_classify_run(weights)
+    source, is_same = run.model, run.class_names == class_names
+    theirs = {n: x for n, x in by_name(source).items() if is_same or not n.startswith("head")}
     if "place/table" in theirs:
         grid = model.grid((None, model.image_size, model.image_size, model.channels))
         theirs["place/table"] = source.place.resize(theirs["place/table"], grid)

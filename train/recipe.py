@@ -93,6 +93,8 @@ class ClassifyModel(Model):
     image_size: int | None = None
     """Height and width, to which all images are brought."""
     patch_size: int | None = None
+    projection: Literal["conv", "dense"] | None = None
+    """How patches become tokens, the same for the same weights; which is faster, machines tell."""
     conv_depth: int | None = None
     """Convolutions in place of patches, of a compact ViT."""
     num_tokens: int | None = None
@@ -269,8 +271,9 @@ class ClassifyRecipe(Recipe):
     augment: Augment = field(default_factory=Augment)
     model: ClassifyModel = field(default_factory=ClassifyModel)
     weights: str = ""
-    """What to start from, with a new head: a run's folder, or a checkpoint of timm, Hugging Face or
-    AugReg. Its sizes come from the run, or from the config.json beside it."""
+    """What to start from, with a new head: a run's folder, whose head is kept where the classes are
+    the same, or a checkpoint of timm, Hugging Face or AugReg. Its sizes come from the run, or from
+    the config.json beside it."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
     judge, wait = task.judge(model), Wait()
     while step < recipe.steps and not is_stuck(record, task.metric, recipe.patience):
         updates = min(recipe.eval_steps - step % recipe.eval_steps, recipe.steps - step)
-        progress = Progress(recipe.steps, step, task.units_per_batch, task.unit)
+        progress = Progress(recipe.steps, step, task.units_per_batch, task.unit, accumulate)
         start = time.perf_counter()
         history = model.fit(
             wait.watch(task.batches(step * accumulate).map(as_it_is(share))),

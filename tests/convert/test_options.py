@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfx_transformer.convert import read_options
+from tfx_transformer.convert import read_normalisation, read_options
 from tfx_transformer.models import create_model
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -100,6 +100,17 @@ def test_an_architecture_of_timm_is_a_variant_of_ours(architecture, size, kind, 
     assert expected | {"image_size": size, "num_classes": 1000} == {
         name: options[name] for name in {*expected, "image_size", "num_classes"}
     }
+
+
+def test_what_pixels_the_weights_have_seen_is_read(timm, tmp_path):
+    weights = timm("vit_tiny_patch16_224")
+    assert read_normalisation(weights) is None
+    seen = {"mean": [0.5, 0.4, 0.3], "std": [0.1, 0.2, 0.3]}
+    timm("vit_tiny_patch16_224", pretrained_cfg=seen)
+    assert read_normalisation(weights) == ([0.5, 0.4, 0.3], [0.1, 0.2, 0.3])
+    theirs = {"image_mean": [0.5] * 3, "image_std": [0.6] * 3}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(theirs))
+    assert read_normalisation(weights) == ([0.5] * 3, [0.6] * 3)
 
 
 @pytest.mark.parametrize(

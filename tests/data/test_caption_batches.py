@@ -67,13 +67,15 @@ def rows(batch):
     for image, given, target, weight in zip(
         inputs["image"], inputs["target"].tolist(), targets.tolist(), weights.tolist(), strict=True
     ):
+        if not any(weight):
+            assert not any(given) and not any(target)
+            continue
         ids = target[: target.index(END)]
         padding = len(target) - len(ids) - 1
         assert given == [START, *ids] + [PAD] * padding
         assert target == [*ids, END] + [PAD] * padding
-        if any(weight):
-            assert weight == [1.0] * (len(ids) + 1) + [0.0] * padding
-            yield which(image), tuple(ids)
+        assert weight == [1.0] * (len(ids) + 1) + [0.0] * padding
+        yield which(image), tuple(ids)
 
 
 def same(one, other):
@@ -99,10 +101,12 @@ def test_the_types_and_shapes_are_those_that_keras_expects(data):
     assert data.stream().options().autotune.enabled is False  # its end waits for no tuner
 
 
-def test_only_the_last_rows_of_one_batch_are_empty(data, expected):
+def test_only_the_last_rows_of_one_batch_are_empty(make, expected):
+    size = next(size for size in range(5, 9) if len(expected) % size)  # tokens differ by machine
+    data = make(batch_size=size)
     real = [batch[2].any(axis=1) for batch in take(data, data.steps_per_epoch)]
     short = [rows for rows in real if not rows.all()]
-    assert len(short) == 1 and -len(expected) % 6 == (~short[0]).sum() > 0
+    assert len(short) == 1 and -len(expected) % size == (~short[0]).sum() > 0
     assert sorted(short[0], reverse=True) == short[0].tolist()
 
 

@@ -131,7 +131,8 @@ def test_a_zip_file_is_read_like_a_folder(folder):
 def test_a_list_of_names_is_the_split(folder):
     (folder / "few.txt").write_text("c.png\nb.png\n")
     captions = load(folder, tokens(TEXTS | {"gone.png": ["x"]}), "few.txt")
-    assert captions.files == ["b.png", "c.png"] and not captions.skipped
+    assert captions.files == ["b.png", "c.png"]
+    assert captions.skipped == {"gone.png": "no such picture"}
     assert captions.name == f"{folder / 'pictures'} ({folder / 'few.txt'})"
 
 
@@ -220,7 +221,7 @@ def test_an_annotation_of_an_unknown_image_is_left_out(folder):
 
 
 def test_nothing_usable_is_an_error_that_says_why(folder):
-    with pytest.raises(ValueError, match=r"holds no picture with a caption; skipped: 3 \(.*no cap"):
+    with pytest.raises(ValueError, match=r"holds no picture with a caption; skipped: 4 \(.*no cap"):
         load(folder, tokens({"gone.png": ["x"]}))
     (folder / "names.txt").write_text("\n")
     with pytest.raises(ValueError, match="holds no picture with a caption; skipped: none"):
@@ -420,7 +421,8 @@ def test_flickr8k_is_read_as_it_is_published():
     captions = load_captions(
         FLICKR / "flickr8k_160.zip", FLICKR / "captions.token.txt.gz", FLICKR / "test.txt"
     )
-    assert isinstance(captions, Captions) and not captions.skipped
+    assert isinstance(captions, Captions)
+    assert captions.skipped == {"2258277193_586949ec62.jpg.1": "no such picture"}
     assert len(captions) == 1000 and {len(texts) for texts in captions.texts} == {5}
     assert captions.texts[captions.files.index("1056338697_4f7d7ce270.jpg")][0] == (
         "A blond woman in a blue shirt appears to wait for a ride ."

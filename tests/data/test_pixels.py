@@ -54,6 +54,12 @@ def test_bytes_become_pixels():
     np.testing.assert_array_equal(decoded, pixels)
 
 
+def test_transparent_pixels_lie_over_white():
+    pixels = np.array([[[10, 100, 200, 0], [10, 100, 200, 255], [10, 100, 200, 51]]], "uint8")
+    expected = [[[255, 255, 255], [10, 100, 200], [206, 224, 244]]]
+    np.testing.assert_allclose(decode(tf.io.encode_png(pixels)), expected, atol=1e-4)
+
+
 def png(height, width):
     return tf.io.encode_png(image(height, width).astype("uint8")).numpy()
 

@@ -83,6 +83,8 @@ def test_a_set_that_is_not_prepared_fails_at_once_with_what_to_do(tmp_path):
     assert time.monotonic() - start < 5
     command = f"tfds.builder('cifar10', data_dir='{tmp_path}').download_and_prepare()"
     assert command in str(raised.value)
+    with pytest.raises(FileNotFoundError, match=r"', file_format='array_record'\)\.download"):
+        check_prepared(builder, "cifar10", tmp_path, lazy=True)
 
 
 def test_an_unknown_set_is_named(tmp_path):

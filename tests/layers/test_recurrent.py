@@ -176,11 +176,28 @@ def test_it_is_its_definition_in_loops(case):
 
 
 def test_step_by_step_equals_all_at_once(case):
+    check_steps(case)
+
+
+@pytest.mark.parametrize("feed", ["none", "context", "features"])
+@pytest.mark.parametrize(
+    "attention", [{"kind": "local", "window": 3}, {"kind": "multi_head", "position": "rotary"}]
+)
+def test_an_attention_that_knows_positions_is_told_them(make_case, attention, feed):
+    case = make_case(attention=attention, feed=feed, readout="deep")
+    check_steps(case)
+    weights = numpy(case()[1]["weights"])
+    if attention["kind"] == "local":
+        window = np.abs(np.arange(T)[:, None] - np.arange(S)) <= 1
+        assert ((weights > 0) == (window & REAL[:, None, None])).all()
+
+
+def check_steps(case):
     whole, whole_seen, whole_moving = case()
     fixed, moving = case.start()
     for t in range(T):
         tokens = ops.convert_to_tensor(TOKENS[:, t : t + 1])
-        logits, seen, moving = case.decoder(tokens, fixed, moving)
+        logits, seen, moving = case.decoder(tokens, fixed, moving, index=t)
         close(logits[:, 0], numpy(whole)[:, t])
         for name, weights in seen.items():
             close(weights[:, :, 0], numpy(whole_seen[name])[:, :, t])

@@ -224,14 +224,15 @@ def test_the_paper_s_model_sees_fourteen_by_fourteen_regions_of_a_frozen_vgg():
 
 def test_the_penalty_is_how_far_each_region_is_from_being_looked_at_once(make_model):
     model = make_model(coverage=0.7, dropout=0.0)
-    target = np.array([[1, 7, 8, 5], [1, 9, 0, 0]])  # words that are not there do not look
-    model({"features": FEATURES, "target": target}, training=True)
+    target = np.array([[1, 7, 8, 5], [1, 9, 0, 0], [0, 0, 0, 0]])  # the last fills the batch
+    features = FEATURES[[0, 1, 0]]
+    model({"features": features, "target": target}, training=True)
     total = 0
-    for b, length in enumerate([4, 2]):
+    for b, length in enumerate([4, 2]):  # words that are not there do not look
         _, looks = definition(model, FEATURES[b], target[b, :length])
         total += sum((1 - looks[:, s].sum()) ** 2 for s in range(16))
     (penalty,) = model.losses
-    close(penalty, 0.7 * total / (2 * 16))
+    close(penalty, 0.7 * total / (4 + 2))
 
 
 @pytest.mark.parametrize("kind", ["soft", "one look"])
@@ -278,6 +279,23 @@ def test_a_hard_look_is_rewarded_by_what_it_is_better_than_usual(drawn):
             entropy = -(soft * np.log(soft)).sum()
             gain += (rewards[b] - usual) * np.log(soft[place]) + 0.3 * entropy
     close(value, -gain / 6)
+
+
+def test_rows_that_fill_a_batch_and_more_heads_change_nothing_but_their_share(drawn):
+    logits, seen, target = drawn
+
+    def value(logits, seen, target):
+        model = create(hard=True, entropy=0.3)
+        model.baseline.assign(-2.0)
+        inputs = keras.tree.map_structure(ops.convert_to_tensor, (logits, seen, target))
+        return float(model.unlucky(*inputs)), float(model.baseline)
+
+    own = value(logits, seen, target)
+    filled = keras.tree.map_structure(lambda x: x[[0, 1, 2, 0]], seen)
+    empty = np.concatenate([target, 0 * target[:1]])
+    assert value(logits[[0, 1, 2, 0]], filled, empty) == pytest.approx(own, abs=1e-5)
+    twice = keras.tree.map_structure(lambda x: np.repeat(x, 2, axis=1), seen)  # two equal heads
+    assert value(logits, twice, target)[0] == pytest.approx(2 * own[0], abs=1e-4)
 
 
 def test_the_scores_move_to_the_region_that_was_drawn_if_it_was_a_good_one(drawn):

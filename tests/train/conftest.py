@@ -152,12 +152,12 @@ def caption_recipe_of(pictures, captions):
     )
 
     def make(**options):
-        model = CaptionModel(variant="tiny", dim=24, embedding_dim=16, dropout=0.1)
+        model = CaptionModel(variant="tiny", dim=24, embedding_dim=16, dropout=0.1, coverage=0.35)
         return CaptionRecipe(
             **{
                 "data": data,
                 "model": model,
-                "optimizer": Optimizer(learning_rate=0.03, warmup_steps=5),
+                "optimizer": Optimizer(learning_rate=0.03, warmup_steps=20),
                 "decoding": Decoding(width=3, n_best=2),
                 "steps": 120,
                 "eval_steps": 60,

@@ -55,8 +55,9 @@ def test_the_run_learns_and_its_folder_is_complete(caption_run):
     present = {path.name for path in folder.iterdir()}
     assert present == {
         *("recipe.json", "versions.json", "metrics.jsonl", "model.keras", "test.json"),
-        *("tokenizer", "checkpoints", "samples", "tensorboard"),
+        *("tokenizer", "checkpoints", "samples", "tensorboard", "skipped.json"),
     }
+    assert set(json.loads((folder / "skipped.json").read_text())) == {"train", "validation", "test"}
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [60, 120]
     assert lines[1]["loss"] < lines[0]["loss"]
@@ -128,7 +129,17 @@ def test_bad_data_leaves_nothing_behind(caption_recipe_of, tmp_path):
     refuses("must all name a file, or none of them; got train and test", some)
     for model in (CaptionModel(variant="tiny", freeze=True), CaptionModel(variant="paper")):
         refuses("model.freeze keeps an encoder as it is: weights must name its file", model=model)
+    coloured = dataclasses.replace(recipe.data, normalisation="imagenet")
+    network = CaptionModel(variant="tiny", encoder="VGG19")
+    refuses("of the encoder keras must be \"half\"; got 'imagenet'", coloured, model=network)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_picture_of_which_nobody_knew_that_it_is_broken_is_named(captioner, loaded):
+    captions = load_split(loaded.recipe.data)
+    broken = dataclasses.replace(captions, items=[*captions.items[:-1], b"junk"])
+    with pytest.raises(ValueError, match=f"cannot be read: {captions.files[-1]}"):
+        look_at(captioner, broken)
 
 
 def test_replicas_share_a_batch_evenly(caption_recipe_of, tmp_path):

@@ -10,9 +10,10 @@ import pytest
 import tensorflow as tf
 
 from tfx_transformer.convert import read_weights
-from tfx_transformer.train.classification import Classification
+from tfx_transformer.train.classification import Classification, create_model_for
 from tfx_transformer.train.evaluation import evaluate
 from tfx_transformer.train.folder import load_classify_run, load_translate_run
+from tfx_transformer.train.pretrained import start_pictures
 from tfx_transformer.train.recipe import ClassifyModel
 from tfx_transformer.train.run import train
 
@@ -98,11 +99,33 @@ def test_a_run_goes_on_from_another_with_larger_images(classify_run, classify_re
     images = np.random.default_rng(0).normal(size=(2, 24, 24, 3)).astype("float32")
     seen, expected = model.encode(images)[0], source.encode(images)[0]  # which resizes its own
     np.testing.assert_allclose(seen, expected, atol=1e-5)
-    assert not np.allclose(model(images), source(images))  # the head is new
+    np.testing.assert_allclose(model(images), source(images), atol=1e-5)  # the classes are the same
     with pytest.raises(ValueError, match="is of a model 'vit'; got 'swin'"):
         Classification(
             classify_recipe_of(weights=str(classify_run[0]), model=ClassifyModel("swin", "tiny"))
         ).make_model()
+
+
+def test_other_classes_have_a_head_of_their_own(classify_run, classify_recipe_of):
+    recipe = classify_recipe_of(weights=str(classify_run[0]))
+    model = create_model_for(recipe, 2)
+    model.build((None, model.image_size, model.image_size, 3))
+    left = start_pictures(model, recipe.weights, ["dusk", "dawn"])
+    assert left and all(name.startswith("head") for name in left)
+
+
+def test_pixels_must_be_as_the_weights_have_seen_them(classify_run, classify_recipe_of, tmp_path):
+    def refuses(weights, message):
+        recipe = classify_recipe_of(weights=str(weights))
+        data = dataclasses.replace(recipe.data, normalisation="imagenet")
+        with pytest.raises(ValueError, match=message):
+            Classification(dataclasses.replace(recipe, data=data))
+
+    refuses(classify_run[0], f"must be as {classify_run[0]} has it, half; got imagenet")
+    (tmp_path / "model.safetensors").touch()
+    theirs = {"image_mean": [0.1, 0.2, 0.3], "image_std": [1, 1, 1]}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(theirs))
+    refuses(tmp_path, r"has it, \(\[0.1, 0.2, 0.3\], \[1, 1, 1\]\); got imagenet")
 
 
 def test_what_cannot_be_read_is_named_for_every_split(classify_recipe_of, tmp_path, capsys):

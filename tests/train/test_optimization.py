@@ -51,3 +51,20 @@ def test_only_kernels_decay(model):
     for weight, old in zip(model.trainable_variables, before, strict=True):
         shrunk = (abs(weight.numpy()) < abs(old)).any()
         assert shrunk == (weight.name == "kernel"), weight.path
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "inverse_sqrt"])
+def test_the_rate_and_the_averages_count_updates_not_batches(model, schedule):
+    def rates(accumulate):
+        own = Optimizer(schedule=schedule, warmup_steps=4, accumulate=accumulate, ema=0.8)
+        optimizer = make_optimizer(TranslateRecipe(optimizer=own, steps=20), model)
+        assert optimizer.ema_momentum**accumulate == pytest.approx(0.8)
+        optimizer._iterations.assign_add(accumulate - 1)  # the batch that ends an update
+        found = []
+        for _ in range(20):
+            found.append(float(optimizer.learning_rate))
+            optimizer._iterations.assign_add(accumulate)
+        return found
+
+    assert rates(3) == pytest.approx(rates(1), abs=1e-9)
+    assert len(set(rates(1))) >= 4

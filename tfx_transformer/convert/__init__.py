@@ -14,6 +14,12 @@ Translators come whole, with their texts: `load_marian` in `marian.py`, `load_ct
 from tfx_transformer.convert.checkpoint import read_weights
 from tfx_transformer.convert.hub import find_checkpoint
 from tfx_transformer.convert.load import load_weights
-from tfx_transformer.convert.options import read_options
+from tfx_transformer.convert.options import read_normalisation, read_options
 
-__all__ = ["find_checkpoint", "load_weights", "read_options", "read_weights"]
+__all__ = [
+    "find_checkpoint",
+    "load_weights",
+    "read_normalisation",
+    "read_options",
+    "read_weights",
+]

@@ -86,6 +86,27 @@ def read_options(name: str, checkpoint: str | Path) -> dict[str, Any]:
     return options
 
 
+def read_normalisation(checkpoint: str | Path) -> tuple[list[float], list[float]] | None:
+    """Mean and deviation of the pixels, from 0 to 1, that the weights were trained on, if told.
+
+    Hugging Face tells them in a preprocessor_config.json, timm in its config.json.
+
+    Args:
+        checkpoint: the file with the weights.
+    """
+    places = (
+        ("preprocessor_config.json", "image_mean", "image_std"),
+        ("config.json", "mean", "std"),
+    )
+    for file, mean, deviation in places:
+        path = Path(checkpoint).parent / file
+        config = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        config = config.get("pretrained_cfg") or config
+        if mean in config and deviation in config:
+            return config[mean], config[deviation]
+    return None
+
+
 def read_hugging_face(config: dict[str, Any], path: Path) -> tuple[str, dict[str, Any]]:
     """The model of ours, and its options."""
     kind = config.get("model_type")

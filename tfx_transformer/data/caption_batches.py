@@ -7,7 +7,7 @@ them. For the words y1 … yn, by `shift` of `text.py`:
 
 Captions of like length share a batch, padded with PAD, whose weight is 0, to one of at most four
 lengths. In an epoch every example comes once: what does not fill its batch moves up to the next
-longer one, and the last batch of all is filled up with rows of weight 0.
+longer one, and the last batch of all is filled up with rows of PAD, whose weight is 0.
 """
 
 import sys
@@ -224,11 +224,11 @@ class CaptionData:
             seeds = rng.integers(1, 2**31, (len(self.places), 2), dtype="int32")
             for batch in self.epoch_batches(number)[step:]:
                 real = batch.rows != EMPTY
-                rows = np.where(real, batch.rows, batch.rows[0])  # the first once more, unweighted
-                targets = self.targets[rows, : batch.length]
-                weights = ((targets != PAD) & real[:, None]).astype("float32")
-                pictures = self._take(self.places[rows])
-                yield pictures, seeds[rows], self.inputs[rows, : batch.length], targets, weights
+                rows = np.where(real, batch.rows, batch.rows[0])  # the first picture once more
+                words = (part[rows, : batch.length] for part in (self.inputs, self.targets))
+                inputs, targets = (np.where(real[:, None], part, PAD) for part in words)
+                weights = (targets != PAD).astype("float32")
+                yield self._take(self.places[rows]), seeds[rows], inputs, targets, weights
             step = 0
 
     def _take(self, places):

@@ -96,8 +96,9 @@ def load_captions(
             "restval" is not read.
         captions: a file; see the top of this file. None for TFDS.
         names: a file with the name of a picture in each line: these are read, whatever `split`
-            says. None for TFDS; if None elsewhere, a hash of the file name splits the pictures: a
-            tenth each for validation and test.
+            says; captions of pictures that are not there are told with "train". None for TFDS; if
+            None elsewhere, a hash of the file name splits the pictures: a tenth each for
+            validation and test.
         split: "train", "validation" or "test".
         data_dir: where TFDS keeps its prepared sets; its own default if None.
     """
@@ -171,7 +172,7 @@ def _join(paths: list[str], entries: Iterable[Entry], listed: list[str] | None, 
                 texts[path].append(text.strip())
             else:
                 skipped[key] = "empty caption"
-        elif reason and listed is None and split_of(_file_name(name)) == split:
+        elif reason and split == (split_of(_file_name(name)) if listed is None else "train"):
             skipped[name or key] = reason
     skipped |= {files.get(path, path): "no caption" for path in sorted(wanted - texts.keys())}
     return files, {path: texts[path] for path in sorted(texts, key=files.__getitem__)}, skipped
@@ -291,7 +292,7 @@ def _read_tfds(name: str, split: str, data_dir) -> Found:
             f"tfds:{name} is no set of captions: it must have the features image, image/filename "
             "and captions, as coco_captions"
         )
-    check_prepared(builder, name, data_dir)
+    check_prepared(builder, name, data_dir, lazy=True)
     stored = {FOLDERS[key]: key for key in builder.info.splits if key in FOLDERS}
     if split not in stored:
         raise ValueError(f"tfds:{name} has no split {split}; got {list(builder.info.splits)}")

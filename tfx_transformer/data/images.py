@@ -302,7 +302,7 @@ def _read_digits(split: str, cut: bool) -> Found:
 def _read_tfds(name: str, split: str, data_dir, cut: bool) -> Found:
     builder = find_builder(name, data_dir)
     picture, label = class_features(name, builder.info)
-    check_prepared(builder, name, data_dir)
+    check_prepared(builder, name, data_dir, lazy=True)
     stored = {FOLDERS[key]: key for key in builder.info.splits if key in FOLDERS}
     if builder.info.name in UNLABELLED:  # the test set of papers is its validation split
         stored = {"train": stored["train"], "test": stored["validation"]}

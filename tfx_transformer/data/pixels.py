@@ -1,7 +1,7 @@
 """From the bytes of a picture to what a model sees: the same in training and in service.
 
-Bytes are decoded as they are stored: whoever reads files, for training or for a command, turns and
-converts them before, by `pictures.py`.
+Bytes are decoded as they are stored, transparent pixels over white: whoever reads files, for
+training or for a command, turns and converts them before, by `pictures.py`.
 """
 
 import numpy as np
@@ -15,13 +15,24 @@ NORMALISATION = {  # mean and deviation of the three channels, of pixels from 0 
 }
 
 LONGEST = 8  # times the shorter side
+PNG = b"\x89PNG"  # its first bytes
 
 
 def decode(encoded) -> tf.Tensor:
     """Bytes of a JPEG, PNG, GIF or BMP file → (h, w, 3), float32, from 0 to 255."""
-    image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
+
+    def over_white():
+        image = tf.cast(tf.io.decode_png(encoded, channels=4), tf.float32)
+        colour, opacity = image[..., :3], image[..., 3:] / 255
+        return colour * opacity + 255 * (1 - opacity)
+
+    def opaque():
+        image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
+        return tf.cast(image, tf.float32)
+
+    image = tf.cond(tf.strings.substr(encoded, 0, len(PNG)) == PNG, over_white, opaque)
     image.set_shape([None, None, 3])
-    return tf.cast(image, tf.float32)
+    return image
 
 
 def centre_crop(image, size: int, crop_ratio: float = 1.0) -> tf.Tensor:

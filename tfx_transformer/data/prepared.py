@@ -22,10 +22,19 @@ def find_builder(name: str, data_dir) -> tfds.core.DatasetBuilder:
         raise ValueError(f"unknown TFDS set {name!r}: see tfds.list_builders()") from error
 
 
-def check_prepared(builder: tfds.core.DatasetBuilder, name: str, data_dir) -> None:
-    """Raises with the command that prepares the set if it is not there."""
+def check_prepared(builder: tfds.core.DatasetBuilder, name: str, data_dir, lazy=False) -> None:
+    """Raises with the command that prepares the set if it is not there.
+
+    Args:
+        builder: of the set.
+        name: of the set.
+        data_dir: as in `find_builder`.
+        lazy: whether its examples are to be read one by one, as `LazyPictures` does; the files
+            that TFDS makes unasked are read from the first example on, all into memory.
+    """
     if not builder.data_path.exists():
         where = f", data_dir={str(data_dir)!r}" if data_dir else ""
+        where += ", file_format='array_record'" if lazy else ""
         raise FileNotFoundError(
             f"tfds:{name} is not prepared in {builder.data_path}. Prepare it once, with a network:"
             f'\n  python -c "import tensorflow_datasets as tfds; '

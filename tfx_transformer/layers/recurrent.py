@@ -48,6 +48,7 @@ class RecurrentDecoder(Configured, keras.layers.Layer):
         tokens: (B, T) ids; 0 is padding.
         fixed: what `prepare` made of the memory.
         moving: what `start` made of the first states, or the last call returned.
+        index: the position of the first token.
 
     Returns:
         The logits (B, T, V), a dict with the "weights" (B, H, T, S) by which the context was
@@ -140,14 +141,14 @@ class RecurrentDecoder(Configured, keras.layers.Layer):
             moving["coverage"] = ops.zeros(ops.shape(mask), "float32")
         return moving
 
-    def call(self, tokens, fixed, moving, training=None):
+    def call(self, tokens, fixed, moving, index=0, training=None):
         words = self.drop(self.embedding(tokens), training=training)
         draws = self.draw(tokens, fixed, training)
         must_wait = self.feed == "features" or (self.feed == "context" and self.attention)
         if (must_wait or "own" in draws) and tokens.shape[1] != 1:
-            features, seen, moving = self.one_by_one(words, fixed, moving, draws)
+            features, seen, moving = self.one_by_one(words, fixed, moving, index, draws)
         else:
-            features, seen, moving = self.advance(words, fixed, moving, draws)
+            features, seen, moving = self.advance(words, fixed, moving, index, draws)
         logits = apply_dense(self.head, self.drop(features, training=training))
         return logits, seen, moving
 
@@ -168,7 +169,7 @@ class RecurrentDecoder(Configured, keras.layers.Layer):
             draws["noise"] = -ops.log(-ops.log(chance))  # Gumbel: its argmax is a draw
         return draws
 
-    def advance(self, words, fixed, moving, draws):
+    def advance(self, words, fixed, moving, index, draws):
         """Words (B, T, E) → features (B, T, ·), what was seen, and the moving state.
 
         T is 1 where a position must wait for the one before it.
@@ -176,7 +177,7 @@ class RecurrentDecoder(Configured, keras.layers.Layer):
         states, x, context, seen = moving["states"], words, None, {}
         if self.feed == "context":
             query = states[-1][0][:, None]  # (B, 1, D)
-            context, seen = self.look(query, fixed, draws)
+            context, seen = self.look(query, fixed, index, draws)
             x = ops.concatenate([words, like(words, context)], axis=-1)
         elif self.feed == "features":
             x = ops.concatenate([words, moving["features"][:, None]], axis=-1)
@@ -188,7 +189,7 @@ class RecurrentDecoder(Configured, keras.layers.Layer):
             x, state = run(layer, x, state)  # (B, T, D)
             new_states.append(state)
         if self.feed != "context" and self.readout != "state":
-            context, seen = self.look(x, fixed, draws)
+            context, seen = self.look(x, fixed, index, draws)
 
         features = x
         if self.readout == "combined":
@@ -202,19 +203,19 @@ class RecurrentDecoder(Configured, keras.layers.Layer):
             after["coverage"] = moving["coverage"] + read
         return features, seen, after
 
-    def look(self, query, fixed, draws):
+    def look(self, query, fixed, index, draws):
         """The query (B, T, D) → its context (B, T, M), and by which weights it was summed."""
         if not self.attention:
             return fixed["memory"], {}
-        context, seen = self.read(query, fixed, draws)
+        context, seen = self.read(query, fixed, index, draws)
         if self.gate:
             context = context * ops.sigmoid(apply_dense(self.open, query))
         return context, seen
 
-    def read(self, query, fixed, draws):
+    def read(self, query, fixed, index, draws):
         """By attention, soft or hard."""
         mask = fixed["source_mask"][:, None, None]
-        context, soft, _ = self.attend(query, fixed["memory"], attention_mask=mask)
+        context, soft, _ = self.attend(query, fixed["memory"], mask, index=index)
         if not self.hard:
             return context, {"weights": soft}
         chance = ops.log(soft + 1e-30)  # (B, H, T, S)
@@ -224,21 +225,21 @@ class RecurrentDecoder(Configured, keras.layers.Layer):
         context = merge_heads(weighted_sum(weights, fixed["memory"][1]))
         return self.attend.project_output(context), {"weights": weights, "soft": soft}
 
-    def one_by_one(self, words, fixed, moving, draws):
+    def one_by_one(self, words, fixed, moving, index, draws):
         """As `advance`, one position after the other."""
 
         def body(carry, word):
-            before, index = carry["moving"], carry["index"]
+            before, t = carry["moving"], carry["t"]
             here = {
-                name: draw if name == "masks" else ops.take(draw, index[None], axis=1)
+                name: draw if name == "masks" else ops.take(draw, t[None], axis=1)
                 for name, draw in draws.items()
             }
             if "own" in here:
                 own = ops.argmax(apply_dense(self.head, before["features"]), axis=-1)
                 word = ops.where(here["own"], self.embedding(own), word)
-            _, seen, after = self.advance(word[:, None], fixed, before, here)
+            _, seen, after = self.advance(word[:, None], fixed, before, index + t, here)
             seen = {k: v[:, :, 0] for k, v in seen.items()}
-            carry = {"moving": after, "seen": seen, "index": index + 1}
+            carry = {"moving": after, "seen": seen, "t": t + 1}
             return carry, carry  # TensorFlow's scan wants outputs of the carry's shapes
 
         nothing = {}
@@ -246,8 +247,7 @@ class RecurrentDecoder(Configured, keras.layers.Layer):
             shape = (ops.shape(words)[0], self.attend.num_heads, ops.shape(fixed["source_mask"])[1])
             names = ("weights", "soft") if self.hard else ("weights",)
             nothing = {name: ops.zeros(shape, "float32") for name in names}
-        index = ops.convert_to_tensor(0, dtype="int32")
-        first = {"moving": moving, "seen": nothing, "index": index}
+        first = {"moving": moving, "seen": nothing, "t": ops.convert_to_tensor(0, dtype="int32")}
         # words alone: of unknown length, TensorFlow's scan takes no second sequence
         last, every = ops.scan(body, first, ops.moveaxis(words, 1, 0))
         features = ops.moveaxis(every["moving"]["features"], 0, 1)  # (B, T, F)
