@@ -71,19 +71,15 @@ def picture_options(weights: str, name: str) -> dict[str, Any]:
 
 
 def check_normalisation(weights: str, own: str) -> None:
-    """Refuses pixels that are not prepared as those that the weights have seen, if it is told."""
+    """Refuses another normalisation than that of the weights, if they tell one that we have."""
     if is_run(weights):
-        theirs = NORMALISATION[load_classify_run(weights).recipe.data.normalisation]
+        theirs = load_classify_run(weights).recipe.data.normalisation
     else:
-        theirs = read_normalisation(find_checkpoint(weights))
-    if theirs and not np.allclose(theirs, NORMALISATION[own], atol=1e-3):
-        known = [
-            name for name, pair in NORMALISATION.items() if np.allclose(pair, theirs, atol=1e-3)
-        ]
-        raise ValueError(
-            f"data.normalisation must be as {weights} has it, {known[0] if known else theirs}; "
-            f"got {own}"
-        )
+        told = read_normalisation(find_checkpoint(weights))
+        fitting = [name for name, pair in NORMALISATION.items() if told and np.allclose(pair, told)]
+        theirs = fitting[0] if fitting else own
+    if theirs != own:
+        raise ValueError(f"data.normalisation must be {theirs}, as {weights} has it; got {own}")
 
 
 def start_pictures(model, weights: str, class_names: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from tfx_transformer.convert import read_weights
 from tfx_transformer.train.classification import Classification, create_model_for
 from tfx_transformer.train.evaluation import evaluate
 from tfx_transformer.train.folder import load_classify_run, load_translate_run
-from tfx_transformer.train.pretrained import start_pictures
+from tfx_transformer.train.pretrained import check_normalisation, start_pictures
 from tfx_transformer.train.recipe import ClassifyModel
 from tfx_transformer.train.run import train
 
@@ -121,11 +121,13 @@ def test_pixels_must_be_as_the_weights_have_seen_them(classify_run, classify_rec
         with pytest.raises(ValueError, match=message):
             Classification(dataclasses.replace(recipe, data=data))
 
-    refuses(classify_run[0], f"must be as {classify_run[0]} has it, half; got imagenet")
+    refuses(classify_run[0], f"must be half, as {classify_run[0]} has it; got imagenet")
     (tmp_path / "model.safetensors").touch()
-    theirs = {"image_mean": [0.1, 0.2, 0.3], "image_std": [1, 1, 1]}
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(theirs))
-    refuses(tmp_path, r"has it, \(\[0.1, 0.2, 0.3\], \[1, 1, 1\]\); got imagenet")
+    theirs = tmp_path / "preprocessor_config.json"
+    theirs.write_text(json.dumps({"image_mean": [0.5] * 3, "image_std": [0.5] * 3}))
+    refuses(tmp_path, f"must be half, as {tmp_path} has it; got imagenet")
+    theirs.write_text(json.dumps({"image_mean": [0.1, 0.2, 0.3], "image_std": [1, 1, 1]}))
+    check_normalisation(str(tmp_path), "half")  # we have none such: the user chooses
 
 
 def test_what_cannot_be_read_is_named_for_every_split(classify_recipe_of, tmp_path, capsys):
