@@ -11,6 +11,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from tfx_transformer.captioner import Captioner
+from tfx_transformer.checks import check_choice
 from tfx_transformer.convert import load_weights
 from tfx_transformer.data import Captions, Tokenizer, load_captions, train_tokenizer
 from tfx_transformer.data.caption_batches import training_captions
@@ -26,6 +27,10 @@ from tfx_transformer.train.searching import Search
 
 BATCH = 32  # pictures that are looked at together
 PACKAGE = "package"  # in place of a file of weights
+PARTS: dict[str, Any] = {
+    "efficientnet_lite0": ("stage", int),
+    "vit": ("variant", str),
+}  # behind a /
 
 
 class Captioning:
@@ -139,14 +144,24 @@ def find_encoder(recipe: CaptionRecipe) -> tuple[dict[str, Any], str]:
     """The options of the recipe's encoder, and where its weights are; "" if it has none."""
     own, weights = recipe.model, recipe.weights
     spec = own.encoder or variant_options(own).get("encoder")
-    if spec in BACKBONES:
-        spec = {"kind": "keras", "backbone": spec}
-    options = dict(spec) if isinstance(spec, dict) else {"kind": spec}
+    options = dict(spec) if isinstance(spec, dict) else encoder_options(str(spec))
     if weights == PACKAGE and options["kind"] != "efficientnet_lite0":
         weights = ""  # the package holds no others
     if weights and options["kind"] == "keras":
         options["weights"] = weights
     return options, weights
+
+
+def encoder_options(name: str) -> dict[str, Any]:
+    """Those of "VGG19", "small", "vit", "vit/b16" or "efficientnet_lite0/6"."""
+    kind, _, part = name.partition("/")
+    if name in BACKBONES:
+        return {"kind": "keras", "backbone": name}
+    if not part:
+        return {"kind": kind}
+    check_choice(*PARTS, encoder=kind)
+    option, convert = PARTS[kind]
+    return {"kind": kind, option: convert(part)}
 
 
 def look_at(captioner: Captioner, captions: Captions) -> np.ndarray:

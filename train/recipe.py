@@ -214,7 +214,8 @@ class CaptionModel(Model):
     name: str = "show_attend_tell"
     variant: str = "small"
     encoder: str | None = None
-    """efficientnet_lite0, vit, small, or a network of keras.applications such as VGG19."""
+    """efficientnet_lite0 (behind a / the stage at which it ends, such as 6), vit (behind a / the
+    variant, such as b16), small, or a network of keras.applications such as VGG19."""
     image_size: int | None = None
     freeze: bool | None = None
     """The encoder stays as it is, and sees each picture only once; if not said, with weights."""

@@ -17,6 +17,7 @@ from tfx_transformer.train.captioning import (
     Judge,
     captioning_test,
     describe,
+    encoder_options,
     load_split,
     look_at,
     make_model,
@@ -218,6 +219,14 @@ def test_another_encoder_takes_the_place_of_the_package_s_by_one_word(encoder, c
     recipe = caption_recipe_of(model=own, weights="package")
     Captioning(recipe)  # is not refused
     assert not make_model(recipe, Tokens).freeze
+
+
+def test_behind_a_slash_stands_what_an_encoder_is_cut_from():
+    assert encoder_options("vit") == {"kind": "vit"}
+    assert encoder_options("vit/b16") == {"kind": "vit", "variant": "b16"}
+    assert encoder_options("efficientnet_lite0/6") == {"kind": "efficientnet_lite0", "stage": 6}
+    with pytest.raises(ValueError, match="unknown encoder 'small'; known: efficientnet_lite0, vit"):
+        encoder_options("small/3")
 
 
 def test_a_network_of_keras_is_an_encoder_by_its_name(caption_recipe_of, tmp_path):
