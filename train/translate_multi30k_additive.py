@@ -3,8 +3,8 @@
 Run:     tfx-transformer train translate_multi30k_additive --data.train train.en.gz train.de.gz
          --data.validation val.en.gz val.de.gz --data.test test_2016_flickr.en.gz
          test_2016_flickr.de.gz
-Time:    20 to 25 minutes on one core
-Result:  16.4 sacreBLEU, chrF 37.5 on test_2016_flickr
+Time:    13 to 17 minutes on one core
+Result:  34.2 sacreBLEU, chrF 59.3 on test_2016_flickr
 """
 
 from dataclasses import replace

@@ -5,8 +5,8 @@ The floor of the comparison in docs/road_to_attention.md; its other recipes chan
 Run:     tfx-transformer train translate_multi30k_lstm --data.train train.en.gz train.de.gz
          --data.validation val.en.gz val.de.gz --data.test test_2016_flickr.en.gz
          test_2016_flickr.de.gz
-Time:    20 to 25 minutes on one core
-Result:  8.4 sacreBLEU, chrF 29.1 on test_2016_flickr
+Time:    13 to 17 minutes on one core
+Result:  15.2 sacreBLEU, chrF 37.7 on test_2016_flickr
 """
 
 from dataclasses import replace

@@ -3,8 +3,8 @@
 Run:     tfx-transformer train translate_multi30k_lstm_reversed --data.train train.en.gz train.de.gz
          --data.validation val.en.gz val.de.gz --data.test test_2016_flickr.en.gz
          test_2016_flickr.de.gz
-Time:    20 to 25 minutes on one core
-Result:  9.2 sacreBLEU, chrF 30.0 on test_2016_flickr
+Time:    13 to 17 minutes on one core
+Result:  15.0 sacreBLEU, chrF 37.6 on test_2016_flickr
 """
 
 from dataclasses import replace
