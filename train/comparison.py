@@ -49,7 +49,8 @@ def compare(folders: Sequence[str], to) -> tuple[str, Path]:
     to.mkdir(parents=True, exist_ok=True)
     words = [np.mean([len(pairs.source[i].split()) for i in group]) for group in groups]
     scores = {name: columns.pop("groups") for name, columns in measured.items()}
-    picture = plot_by_length(words, scores, to / "bleu_by_length.png", pairs.name)
+    title = " ".join(Path(source).name for source in pairs.name.split(","))
+    picture = plot_by_length(words, scores, to / "bleu_by_length.png", title)
     for name, columns in measured.items():
         named = zip(group_names(pairs, groups), scores[name], strict=True)
         columns |= {group: f"{score:.1f}" for group, score in named}
@@ -70,9 +71,10 @@ def by_length(pairs: Pairs, count: int = GROUPS) -> list[np.ndarray]:
 
 
 def group_names(pairs: Pairs, groups) -> list[str]:
-    """How many words the sources of each group have: "8–10 words"."""
+    """How many words the sources of each group have: "BLEU, 8–10 words"."""
     spans = [[len(pairs.source[i].split()) for i in group] for group in groups]
-    return [f"BLEU, {min(span)}–{max(span)} words" for span in spans]
+    ends = [sorted({min(span), max(span)}) for span in spans]
+    return [f"BLEU, {'–'.join(map(str, end))} words" for end in ends]
 
 
 def measure(run: TranslateRun, pairs: Pairs, groups) -> dict:

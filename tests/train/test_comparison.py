@@ -25,7 +25,7 @@ def test_groups_are_of_growing_length_and_about_equal():
 def test_sentences_of_one_length_make_one_group():
     pairs = pairs_of(3, 3, 3, 3)
     assert [list(group) for group in by_length(pairs)] == [[0, 1, 2, 3]]
-    assert group_names(pairs, by_length(pairs)) == ["BLEU, 3–3 words"]
+    assert group_names(pairs, by_length(pairs)) == ["BLEU, 3 words"]
 
 
 def test_runs_stand_side_by_side(run, tmp_path):
