@@ -6,7 +6,7 @@ Run:     tfx-transformer train translate_multi30k_lstm --data.train train.en.gz 
          --data.validation val.en.gz val.de.gz --data.test test_2016_flickr.en.gz
          test_2016_flickr.de.gz
 Time:    13 to 17 minutes on one core
-Result:  15.2 sacreBLEU, chrF 37.7 on test_2016_flickr
+Result:  15.2 sacreBLEU, chrF 37.7 on test_2016_flickr; 15.2 with --seed 1
 """
 
 from dataclasses import replace

@@ -4,7 +4,7 @@ Run:     tfx-transformer train translate_multi30k_lstm_reversed --data.train tra
          --data.validation val.en.gz val.de.gz --data.test test_2016_flickr.en.gz
          test_2016_flickr.de.gz
 Time:    13 to 17 minutes on one core
-Result:  15.0 sacreBLEU, chrF 37.6 on test_2016_flickr
+Result:  15.0 sacreBLEU, chrF 37.6 on test_2016_flickr; 16.6 with --seed 1
 """
 
 from dataclasses import replace
