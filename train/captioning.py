@@ -27,10 +27,8 @@ from tfx_transformer.train.searching import Search
 
 BATCH = 32  # pictures that are looked at together
 PACKAGE = "package"  # in place of a file of weights
-PARTS: dict[str, Any] = {
-    "efficientnet_lite0": ("stage", int),
-    "vit": ("variant", str),
-}  # behind a /
+# what may stand behind the / of an encoder's name
+PARTS: dict[str, Any] = {"efficientnet_lite0": ("stage", int), "vit": ("variant", str)}
 
 
 class Captioning:
@@ -47,13 +45,10 @@ class Captioning:
         options = variant_options(own) | own.overrides()
         if options.get("freeze") and not weights and "weights" not in encoder:
             raise ValueError("model.freeze keeps an encoder as it is: weights must name its file")
-        if recipe.data.normalisation != "half" and encoder["kind"] in (
-            "efficientnet_lite0",
-            "keras",
-        ):
+        kind, pixels = encoder["kind"], recipe.data.normalisation
+        if pixels != "half" and kind in ("efficientnet_lite0", "keras"):
             raise ValueError(
-                f'data.normalisation of the encoder {encoder["kind"]} must be "half"; '
-                f"got {recipe.data.normalisation!r}"
+                f'data.normalisation of the encoder {kind} must be "half"; got {pixels!r}'
             )
         self.recipe, data = recipe, recipe.data
         splits = ("train", "validation", "test")
