@@ -1,20 +1,18 @@
-"""One pre-norm encoder block against its peers, forward and forward + backward.
+"""Speed of one pre-norm encoder block compared with its peers, forward and forward + backward.
 
     python benchmarks/blocks.py [--rounds 30]
 
-A ratio is the median over the rounds of (peer's time / our time) in the same round: above 1 we are
-faster; turns.py tells how they take turns. `peak` is the share of the best
-single-precision matrix product of this machine, measured in the same rounds, counting the block's
-matrix products alone.
+A ratio is the median over the rounds of (peer's time / our time): above 1 ours is faster; timing.py
+explains the measurement. `peak` is the speed of the block's matrix products as a fraction of the
+fastest float32 matrix product in the same rounds.
 """
 
 import argparse
 import statistics
 
-from peak import block_flops, multiply_case, peak
-from turns import ratio, take_turns
+from timing import block_flops, matmul_case, median_ratio, peak_flops, time_interleaved
 
-from tfx_transformer.quiet import import_tensorflow
+from tfx_transformer.runtime import import_tensorflow
 
 import_tensorflow()
 
@@ -34,21 +32,12 @@ SHAPES = {  # batch, tokens, dim, heads, mlp_dim
 }
 
 
-class Ours(keras.layers.Layer):
-    def __init__(self, dim, num_heads, mlp_dim):
-        super().__init__()
-        self.block = TransformerBlock(dim, num_heads, mlp_dim)
-
-    def call(self, x, training=None):
-        return self.block(x, training=training)[0]
-
-
 def exact_gelu(x):
     return keras.ops.gelu(x, approximate=False)
 
 
 class KerasBlock(keras.layers.Layer):
-    """The same block of Keras's own layers."""
+    """The same block built from Keras's own layers."""
 
     def __init__(self, dim, num_heads, mlp_dim):
         super().__init__()
@@ -79,7 +68,7 @@ def tensorflow_case(layer, shape, jit_compile):
             loss = tf.reduce_sum(layer(x, training=True))
         return tape.gradient(loss, [x, *weights])
 
-    def wait(tensors):  # reading an element waits for the whole
+    def wait(tensors):  # reading a tensor waits until it is computed
         for tensor in tf.nest.flatten(tensors):
             tensor.numpy()
 
@@ -123,32 +112,32 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
     rounds = parser.parse_args().rounds
-    multiply = multiply_case()
+    matmul = matmul_case()
 
     print("| shape | pass | contender | ms | ours is faster by | ours + XLA | peak |")
     print("|---|---|---|---|---|---|---|")
     for name, sizes in SHAPES.items():
         shape = sizes[:3]
         passes = {
-            "ours": tensorflow_case(Ours(*sizes[2:]), shape, False),
-            "ours + XLA": tensorflow_case(Ours(*sizes[2:]), shape, True),
+            "ours": tensorflow_case(TransformerBlock(*sizes[2:]), shape, False),
+            "ours + XLA": tensorflow_case(TransformerBlock(*sizes[2:]), shape, True),
             "Keras": tensorflow_case(KerasBlock(*sizes[2:]), shape, False),
             "Keras + XLA": tensorflow_case(KerasBlock(*sizes[2:]), shape, True),
         }
         if torch is not None:
             passes["torch"] = torch_case(*sizes)
-        for i, (which, times) in enumerate((("forward", 1), ("forward + backward", 3))):
+        for i, (direction, factor) in enumerate((("forward", 1), ("forward + backward", 3))):
             cases = {contender: case[i] for contender, case in passes.items()}
-            seconds = take_turns(cases | {"matmul": multiply}, rounds)
-            best = peak(seconds["matmul"])
+            seconds = time_interleaved(cases | {"matmul": matmul}, rounds)
+            peak = peak_flops(seconds["matmul"])
             for contender in cases:
-                own = seconds[contender]
-                ratios = [ratio(own, seconds[us]) for us in ("ours", "ours + XLA")]
-                median = statistics.median(own)
-                share = times * block_flops(*shape, sizes[-1]) / median / best
+                times = seconds[contender]
+                ratios = [median_ratio(times, seconds[ours]) for ours in ("ours", "ours + XLA")]
+                median = statistics.median(times)
+                fraction = factor * block_flops(*shape, sizes[-1]) / median / peak
                 print(
-                    f"| {name} | {which} | {contender} | {1000 * median:.1f} | {ratios[0]:.2f} "
-                    f"| {ratios[1]:.2f} | {share:.0%} |",
+                    f"| {name} | {direction} | {contender} | {1000 * median:.1f} | {ratios[0]:.2f} "
+                    f"| {ratios[1]:.2f} | {fraction:.0%} |",
                     flush=True,
                 )
 

@@ -1,12 +1,12 @@
-"""The exported translator against its peers: base size, random weights, 32 new tokens.
+"""Decoding speed of the exported translator compared with its peers: base size, 32 new tokens.
 
     python benchmarks/decoding.py [--rounds 5] [--widths 1 4] [--batches 1 16 64]
 
-Ours is the SavedModel of token ids, loaded again, in the graph and with XLA. The peers, where they
-are installed (`pip install torch transformers ctranslate2`): MarianMT of Hugging Face with its
-cache, the same weights in CTranslate2 (float32, int8), and the loop without a cache of TensorFlow's
-tutorial. A ratio is the median over the rounds of (peer's time / our time): above 1 we are faster;
-turns.py tells how they take turns.
+The weights are random. Ours is the SavedModel for token ids, loaded again, without and with XLA.
+The peers, where installed (`pip install torch transformers ctranslate2`): MarianMT of Hugging Face
+with its cache, the same weights in CTranslate2 (float32, int8), and the loop without a cache of
+TensorFlow's tutorial. A ratio is the median over the rounds of (peer's time / our time): above 1
+ours is faster; timing.py explains the measurement.
 """
 
 import argparse
@@ -14,21 +14,19 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from turns import ratio, take_turns
+from timing import median_ratio, time_interleaved
 
-from tfx_transformer.memory import keep_memory
-from tfx_transformer.quiet import import_tensorflow
+from tfx_transformer.runtime import start_tensorflow
 
-keep_memory()
-import_tensorflow()
+start_tensorflow()
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from tfx_transformer.data import START  # noqa: E402
-from tfx_transformer.export import export_translator  # noqa: E402
+from tfx_transformer.export import export  # noqa: E402
 from tfx_transformer.models import create_model  # noqa: E402
-from tfx_transformer.translator import Translator  # noqa: E402
+from tfx_transformer.pipelines.translator import Translator  # noqa: E402
 
 try:
     import ctranslate2
@@ -42,23 +40,22 @@ OURS = ("ours", "ours + XLA")
 
 
 def make_ours(folder):
-    """The exported functions, by decoder and whether XLA compiles; and the model."""
+    """The model, and the exported functions by name and beam width."""
     model = create_model("transformer", "base", vocab_size=VOCAB_SIZE)
-    model.build({"source": (None, None), "target": (None, None)})
     served = {}
     for width in (1, 4):
         decoder = {"kind": "beam", "width": width} if width > 1 else {"kind": "greedy"}
-        decoder["min_length"] = LENGTH  # all contenders say as much
+        decoder["min_length"] = LENGTH  # the same length for all
         for name in OURS:
             translator = Translator(model, None, None, decoder, LENGTH, name == "ours + XLA")
-            path = export_translator(translator, folder / f"{name}{width}", ids_only=True)
+            path = export(translator, folder / f"{name}{width}", ids_only=True)
             loaded = tf.saved_model.load(str(path))
             served[name, width] = loaded, loaded.signatures["serving_default"]  # both are needed
     return model, served
 
 
 def tutorial(model):
-    """The whole model once more for each token, as TensorFlow's tutorial has it."""
+    """Decoding that runs the whole model for each token, as in TensorFlow's tutorial."""
 
     @tf.function(input_signature=[tf.TensorSpec([None, LENGTH], tf.int32)])
     def decode(source):
@@ -75,9 +72,9 @@ def tutorial(model):
 
 
 def make_marian():
-    """MarianMT of the same size."""
+    """A MarianMT model of the same size."""
     config = transformers.MarianConfig(
-        vocab_size=VOCAB_SIZE + 1,  # and padding, the last, as in all Marian models
+        vocab_size=VOCAB_SIZE + 1,  # the last is padding, as in all Marian models
         d_model=512,
         encoder_layers=6,
         decoder_layers=6,
@@ -97,7 +94,7 @@ def make_marian():
 
 
 def make_ctranslate2(marian, folder):
-    """The same weights in CTranslate2."""
+    """The same weights in CTranslate2, by compute type."""
     from ctranslate2.converters.transformers import _MODEL_LOADERS
 
     tokens = ["<unk>", "<s>", "</s>", *map(str, range(3, VOCAB_SIZE))]
@@ -120,7 +117,7 @@ def make_ctranslate2(marian, folder):
 
 
 def peers(marian, translators, decode, source, width):
-    """Each peer as a function without arguments."""
+    """Peers by name, each a function without arguments."""
     cases = {}
     if width == 1 and len(source) <= 16:
         cases["tutorial, no cache"] = lambda: decode(source).numpy()
@@ -131,21 +128,21 @@ def peers(marian, translators, decode, source, width):
 
     def generate():
         with torch.inference_mode():
-            found = marian.generate(
+            output = marian.generate(
                 ids, attention_mask=torch.ones_like(ids), num_beams=width, **options
             )
-        if found.shape[1] != LENGTH + 1:
-            raise ValueError(f"MarianMT said {found.shape[1] - 1} tokens, not {LENGTH}")
+        if output.shape[1] != LENGTH + 1:
+            raise ValueError(f"MarianMT gave {output.shape[1] - 1} tokens, not {LENGTH}")
 
     words = [[*map(str, row[:-1].tolist()), "</s>"] for row in source]
 
     def by_ctranslate2(translator):
         def translate():
-            found = translator.translate_batch(
+            results = translator.translate_batch(
                 words, beam_size=width, min_decoding_length=LENGTH, max_decoding_length=LENGTH
             )
-            if len(found[0].hypotheses[0]) != LENGTH:
-                raise ValueError(f"CTranslate2 said {len(found[0].hypotheses[0])} tokens")
+            if (length := len(results[0].hypotheses[0])) != LENGTH:
+                raise ValueError(f"CTranslate2 gave {length} tokens, not {LENGTH}")
 
         return translate
 
@@ -164,7 +161,7 @@ def main():
         marian = make_marian() if torch else None
         translators = make_ctranslate2(marian, Path(folder)) if torch else {}
         decode, rng = tutorial(model), np.random.default_rng(0)
-        print("| search | batch | contender | tokens/s | ours is faster by | ours + XLA |")
+        print("| decoder | batch | contender | tokens/s | ours is faster by | ours + XLA |")
         print("|---|---|---|---|---|---|")
         for width in options.widths:
             for batch in options.batches:
@@ -176,10 +173,10 @@ def main():
 
                 cases = {name: call(served[name, width][1]) for name in OURS}
                 cases |= peers(marian, translators, decode, source, width)
-                seconds = take_turns(cases, options.rounds)
-                for name, own in seconds.items():
-                    ratios = [ratio(own, seconds[us]) for us in OURS]
-                    speed = batch * LENGTH / statistics.median(own)
+                seconds = time_interleaved(cases, options.rounds)
+                for name, times in seconds.items():
+                    ratios = [median_ratio(times, seconds[ours]) for ours in OURS]
+                    speed = batch * LENGTH / statistics.median(times)
                     print(
                         f"| {'greedy' if width == 1 else f'beam {width}'} | {batch} | {name} "
                         f"| {speed:,.0f} | {ratios[0]:.2f} | {ratios[1]:.2f} |",

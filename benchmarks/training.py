@@ -1,33 +1,30 @@
-"""A training step of the translator, through `fit`, against its peers.
+"""Speed of a training step of the translator compared with its peers.
 
     python benchmarks/training.py [--rounds 5] [--sizes small base] [--tokens 2048 4096]
 
-Forward, backward and Adam on batches of 32-token sentences, dropout 0.1, label smoothing 0.1. The
-peers: layers of keras-hub through the same `fit`, and, where installed (`pip install torch
-transformers`), MarianMT of Hugging Face in a bare loop. A ratio is the median over the rounds of
-(peer's time / our time): above 1 we are faster; turns.py tells how they take turns.
+Forward, backward and Adam with `fit` on batches of 32-token sentences, dropout 0.1, label smoothing
+0.1. The peers: layers of keras-hub with the same `fit`, and, where installed (`pip install torch
+transformers`), MarianMT of Hugging Face in a plain loop. A ratio is the median over the rounds of
+(peer's time / our time): above 1 ours is faster; timing.py explains the measurement.
 """
 
 import argparse
 import statistics
 
-from turns import ratio, take_turns
+from timing import fit_case, loop_case, median_ratio, time_interleaved
 
-from tfx_transformer.memory import keep_memory
-from tfx_transformer.quiet import import_tensorflow
+from tfx_transformer.runtime import start_tensorflow
 
-keep_memory()
-import_tensorflow()
+start_tensorflow()
 
 import keras  # noqa: E402
 import keras_hub  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from fitting import fit_case, loop_case  # noqa: E402
 
-from tfx_transformer.losses import TokenCrossentropy  # noqa: E402
 from tfx_transformer.models import create_model  # noqa: E402
-from tfx_transformer.optimizer import FusedAdam  # noqa: E402
+from tfx_transformer.training.losses import TokenCrossentropy  # noqa: E402
+from tfx_transformer.training.optimizer import FusedAdam  # noqa: E402
 
 try:
     import torch
@@ -44,7 +41,7 @@ OURS = ("ours", "ours + XLA")
 
 
 def hub_model(depth, dim, heads, mlp_dim, vocab_size):
-    """Encoder and decoder of keras-hub's layers, embeddings tied."""
+    """Encoder and decoder of keras-hub's layers with tied embeddings."""
     source = keras.Input((LENGTH,), dtype="int32", name="source")
     target = keras.Input((LENGTH,), dtype="int32", name="target")
     table = keras_hub.layers.ReversibleEmbedding(vocab_size, dim, tie_weights=True)
@@ -111,7 +108,7 @@ def main():
             source, target, labels = rng.integers(
                 4, vocab_size, (3, tokens // LENGTH, LENGTH), dtype="int32"
             )
-            weights = np.full(labels.shape, 1 / tokens, "float32")
+            weights = np.ones(labels.shape, "float32")
             inputs = {"source": source, "target": target}
             data = tf.data.Dataset.from_tensors((inputs, labels, weights))
             loss = TokenCrossentropy(0.1)
@@ -124,11 +121,11 @@ def main():
             cases["keras-hub"] = fit_case(hub_model(*SIZES[size]), data, adam, loss)
             if torch is not None:
                 cases["MarianMT"] = marian_case(*SIZES[size], source, target, labels)
-            seconds = take_turns(cases, options.rounds, warm=1)
-            for name, own in seconds.items():
-                ratios = [ratio(own, seconds[us]) for us in OURS]
+            seconds = time_interleaved(cases, options.rounds, warmup=1)
+            for name, times in seconds.items():
+                ratios = [median_ratio(times, seconds[ours]) for ours in OURS]
                 print(
-                    f"| {size} | {tokens:,} | {name} | {tokens / statistics.median(own):,.0f} "
+                    f"| {size} | {tokens:,} | {name} | {tokens / statistics.median(times):,.0f} "
                     f"| {ratios[0]:.2f} | {ratios[1]:.2f} |",
                     flush=True,
                 )

@@ -1,14 +1,14 @@
-"""The Vision Transformer against its peers: the exported SavedModel, and training steps.
+"""Speed of the Vision Transformer compared with its peers: exported SavedModel and training step.
 
     python benchmarks/vision.py [--rounds 5] [--batches 1 8 32] [--train ti16 cifar]
 
-Inference is of ViT-S/16 at 224 pixels, random weights: ours is the SavedModel's signature on float
-images, in the graph and with XLA. Training is forward, backward and AdamW through `fit`, of Ti/16
-with 32 images and of a ViT for 32 pixels (patch 4, dim 192, 9 blocks, 3 heads) with 128. The
-peers: keras-hub's ViT and, where they are installed (`pip install torch timm onnx onnxruntime`),
-timm in eager mode and compiled, and ONNX Runtime. A ratio is the median over the rounds of (peer's
-time / our time): above 1 we are faster; turns.py tells how they take turns. `peak` is the share of
-the best single-precision matrix product in the same rounds, counting matrix products alone.
+Inference: ViT-S/16 at 224 pixels with random weights; ours is the SavedModel's signature for float
+images, without and with XLA. Training: forward, backward and AdamW with `fit`, Ti/16 with 32 images
+and a ViT for 32 pixels (patch 4, dim 192, 9 blocks, 3 heads) with 128. The peers: keras-hub's ViT
+and, where installed (`pip install torch timm onnx onnxruntime`), timm eager and compiled, and ONNX
+Runtime. A ratio is the median over the rounds of (peer's time / our time): above 1 ours is faster;
+timing.py explains the measurement. `peak` is the speed of the matrix products as a fraction of the
+fastest float32 matrix product in the same rounds.
 """
 
 import argparse
@@ -17,25 +17,29 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from peak import block_flops, multiply_case, peak
-from turns import ratio, take_turns
+from timing import (
+    block_flops,
+    fit_case,
+    loop_case,
+    matmul_case,
+    median_ratio,
+    peak_flops,
+    time_interleaved,
+)
 
-from tfx_transformer.memory import keep_memory
-from tfx_transformer.quiet import import_tensorflow
+from tfx_transformer.runtime import start_tensorflow
 
-keep_memory()
-import_tensorflow()
+start_tensorflow()
 
 import keras  # noqa: E402
 import keras_hub  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from fitting import fit_case, loop_case  # noqa: E402
 
-from tfx_transformer.classifier import Classifier  # noqa: E402
-from tfx_transformer.export import export_classifier  # noqa: E402
+from tfx_transformer.export import export  # noqa: E402
 from tfx_transformer.models import create_model  # noqa: E402
-from tfx_transformer.optimizer import FusedAdam  # noqa: E402
+from tfx_transformer.pipelines.classifier import Classifier  # noqa: E402
+from tfx_transformer.training.optimizer import FusedAdam  # noqa: E402
 
 try:
     import timm
@@ -57,7 +61,7 @@ TRAIN = {  # the same, and the batch
 
 
 def hub_vit(size, patch, dim, depth, heads):
-    """keras-hub's backbone and a head on its class token."""
+    """keras-hub's backbone with a head on its class token."""
     backbone = keras_hub.models.ViTBackbone(
         image_shape=(size, size, 3),
         patch_size=patch,
@@ -83,9 +87,9 @@ def timm_vit(size, patch, dim, depth, heads):
 
 
 def serve(model, folder, jit_compile):
-    """The exported signature on images, loaded again."""
+    """The exported signature for pixels, loaded again."""
     names = [str(i) for i in range(CLASSES)]
-    path = export_classifier(Classifier(model, names, jit_compile=jit_compile), folder)
+    path = export(Classifier(model, names, jit_compile=jit_compile), folder)
     loaded = tf.saved_model.load(str(path))
     return lambda images: loaded.signatures["images"](images)["score"].numpy()
 
@@ -93,7 +97,6 @@ def serve(model, folder, jit_compile):
 def inference_cases(folder):
     """Functions of images (B, 224, 224, 3), by name."""
     model = create_model("vit", "s16", num_classes=CLASSES)
-    model.build((None, 224, 224, 3))
     cases = {}
     for name in OURS:
         function = serve(model, folder / name, name == "ours + XLA")
@@ -151,7 +154,7 @@ def training_cases(name, rng):
     data = tf.data.Dataset.from_tensors((images, labels))
     loss = keras.losses.CategoricalCrossentropy(from_logits=True)
     cases = {}
-    for us in OURS:
+    for contender in OURS:
         model = create_model(
             "vit",
             "ti16",
@@ -165,7 +168,7 @@ def training_cases(name, rng):
             projection="dense",
         )
         optimizer = FusedAdam(1e-4, weight_decay=0.05)
-        cases[us] = fit_case(model, data, optimizer, loss, us == "ours + XLA")
+        cases[contender] = fit_case(model, data, optimizer, loss, contender == "ours + XLA")
     cases["keras-hub"] = fit_case(hub_vit(*shape), data, keras.optimizers.AdamW(1e-4), loss)
     if torch is not None:
         cases["timm"] = timm_case(timm_vit(*shape).train(), images, labels)
@@ -174,22 +177,22 @@ def training_cases(name, rng):
 
 
 def vit_flops(size, patch, dim, depth, heads):
-    """Of the matrix products for one image, forward."""
+    """Operations in the matrix products for one image, forward pass."""
     patches = (size // patch) ** 2
     embedding = 2 * patches * 3 * patch * patch * dim
     return embedding + depth * block_flops(1, patches + 1, dim, 4 * dim)
 
 
-def measure(job, cases, batch, flops, rounds, warm):
-    """Prints a row for each case, all of which do so many operations for an image."""
-    seconds = take_turns(cases | {"matmul": multiply_case()}, rounds, warm)
-    best = peak(seconds.pop("matmul"))
-    for name, own in seconds.items():
-        ratios = [ratio(own, seconds[us]) for us in OURS]
-        speed = batch / statistics.median(own)
+def measure(job, cases, batch, flops, rounds, warmup):
+    """Prints a row for each case, given the operations per image."""
+    seconds = time_interleaved(cases | {"matmul": matmul_case()}, rounds, warmup)
+    peak = peak_flops(seconds.pop("matmul"))
+    for name, times in seconds.items():
+        ratios = [median_ratio(times, seconds[ours]) for ours in OURS]
+        speed = batch / statistics.median(times)
         print(
             f"| {job} | {batch} | {name} | {speed:,.1f} | {ratios[0]:.2f} | {ratios[1]:.2f} "
-            f"| {speed * flops / best:.0%} |",
+            f"| {speed * flops / peak:.0%} |",
             flush=True,
         )
 
@@ -208,11 +211,11 @@ def main():
         for batch in options.batches:
             images = rng.random((batch, 224, 224, 3), dtype="float32")
             cases = {name: lambda f=f, x=images: f(x) for name, f in functions.items()}
-            measure("ViT-S/16, inference", cases, batch, vit_flops(*S16), options.rounds, warm=2)
+            measure("ViT-S/16, inference", cases, batch, vit_flops(*S16), options.rounds, warmup=2)
     for name in options.train:
         cases, batch = training_cases(name, rng)
         flops = 3 * vit_flops(*TRAIN[name][:-1])
-        measure(f"{name}, training", cases, batch, flops, options.rounds, warm=1)
+        measure(f"{name}, training", cases, batch, flops, options.rounds, warmup=1)
 
 
 if __name__ == "__main__":

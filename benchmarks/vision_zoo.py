@@ -1,11 +1,11 @@
-"""Image classifiers side by side: what ViT replaced, ViT, and what came after it.
+"""Comparison of image classifiers: CNNs with and without attention, ViT, Swin and MLP-Mixer.
 
     python benchmarks/vision_zoo.py [--steps 600] [--source embedded:digits] [--models vit swin …]
 
-Every model is trained by the same recipe, with the same images, for the same number of updates, in
-a process of its own; they differ in `ZOO` alone. The table tells parameters, accuracy on the test
-set, images a second in training, and the process's greatest memory. A second table is of attention
-alone: the memory that one layer over N positions takes, forward and backward.
+Every model of `ZOO` is trained with the same recipe, images and number of steps, each in its own
+process. The table has parameters, accuracy on the test set, images per second in training, and the
+maximum memory of the process. A second table has the memory that one attention layer over N
+positions needs, forward and backward.
 """
 
 import argparse
@@ -17,13 +17,13 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-SIDE = 16  # pixels; digits are scans of 8 × 8, and enlarged
+SIDE = 16  # pixels; digits are enlarged scans of 8 × 8
 ZOO = {  # model, variant, options
     "convolutions alone": ("attention_cnn", "cnn", {"dims": (32, 64, 128)}),
     "attention between convolutions": ("attention_cnn", "hybrid", {"dims": (32, 64, 128)}),
     "attention instead of convolutions": ("attention_cnn", "local", {"dims": (32, 64, 128)}),
-    "attention over pixels": ("pixel_transformer", "small", {"side": 16, "dim": 96}),
-    "ViT": ("vit", "tiny", {"patch_size": 4, "dim": 96, "depth": 4, "mlp_dim": 192}),
+    "attention over pixels": ("pixel_transformer", "small", {"grid_size": 16, "dim": 96}),
+    "ViT": ("vit", "test", {"patch_size": 4, "dim": 96, "depth": 4, "mlp_dim": 192}),
     "compact ViT": ("vit", "cct_7_3x1", {"dim": 96, "depth": 4, "mlp_dim": 192}),
     "Swin": ("swin", "cifar", {"dim": 48, "mlp_dim": 96}),
     "MLP-Mixer": ("mlp_mixer", "cifar", {"dim": 96, "mlp_dim": 192}),
@@ -48,18 +48,18 @@ def main():
     print("| model | parameters | accuracy, % | images/s | memory, MB |\n|---|---:|---:|---:|---:|")
     for name in options.models:
         task = {"model": name, "steps": options.steps, "source": options.source}
-        found = run(task | {"size": options.size})
-        cells = f"{found['parameters']:,} | {found['accuracy']:.1f} | {found['speed']:,.0f}"
-        print(f"| {name} | {cells} | {found['memory']:,.0f} |", flush=True)
+        row = run(task | {"size": options.size})
+        cells = f"{row['parameters']:,} | {row['accuracy']:.1f} | {row['speed']:,.0f}"
+        print(f"| {name} | {cells} | {row['memory']:,.0f} |", flush=True)
 
     print("\n| positions | weights of one head | memory, MB |\n|---:|---:|---:|")
     for positions in POSITIONS:
-        found = run({"positions": positions})
-        print(f"| {positions:,} | {positions**2:,} | {found['memory']:,.0f} |", flush=True)
+        memory = run({"positions": positions})["memory"]
+        print(f"| {positions:,} | {positions**2:,} | {memory:,.0f} |", flush=True)
 
 
 def run(task: dict) -> dict:
-    """A task in a process of its own, so that its memory is its own."""
+    """Runs a task in its own process, so that memory is measured separately."""
     command = [sys.executable, __file__, "--child", json.dumps(task)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -72,34 +72,29 @@ def child(task: dict) -> dict:
 
 
 def measure_model(task: dict) -> dict:
-    from tfx_transformer.callbacks import Record
-    from tfx_transformer.train.classify_digits import RECIPE
-    from tfx_transformer.train.folder import load_run
-    from tfx_transformer.train.recipe import ClassifyModel
+    from tfx_transformer.train.recipe import ModelOptions
+    from tfx_transformer.train.recipes.vision.classify_digits import RECIPE
     from tfx_transformer.train.run import train
+    from tfx_transformer.train.run_folder import load_run
+    from tfx_transformer.training.callbacks import MetricsLog
 
     name, variant, options = ZOO[task["model"]]
-
-    class Model(ClassifyModel):  # with options that the command line has not
-        def overrides(self):
-            return {"image_size": task["size"], **options}
-
     recipe = replace(
         RECIPE,
         data=replace(RECIPE.data, source=task["source"]),
-        model=Model(name, variant),
+        model=ModelOptions.of(name, variant, image_size=task["size"], **options),
         steps=task["steps"],
-        eval_steps=(task["steps"] + 1) // 2,  # the second half is timed: all is traced by then
+        eval_steps=(task["steps"] + 1) // 2,  # the second half is timed, after tracing
     )
     with tempfile.TemporaryDirectory() as folder:
         accuracy = train(recipe, folder)["accuracy"]
-        speed = Record(Path(folder, "metrics.jsonl")).read()[-1]["images_per_second"]
+        speed = MetricsLog(Path(folder, "metrics.jsonl")).read()[-1]["images_per_second"]
         parameters = load_run(folder).model.count_params()
-    return {"parameters": parameters, "accuracy": accuracy, "speed": speed, "memory": memory()}
+    return {"parameters": parameters, "accuracy": accuracy, "speed": speed, "memory": max_memory()}
 
 
 def measure_attention(positions: int) -> dict:
-    """What one layer of four heads adds to the memory, with one row of so many positions."""
+    """Memory in MB that one layer of four heads adds for one row of so many positions."""
     import tensorflow as tf
 
     from tfx_transformer.layers import MultiHeadAttention
@@ -109,17 +104,17 @@ def measure_attention(positions: int) -> dict:
     @tf.function(autograph=False)
     def step(x):
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(x)[0] ** 2)
+            loss = tf.reduce_sum(layer(x) ** 2)
         return tape.gradient(loss, [weight.value for weight in layer.trainable_variables])
 
-    step(x[:, :2])  # traced
-    before = memory()
+    step(x[:, :2])  # traces the graph
+    before = max_memory()
     step(x)
-    return {"memory": memory() - before}
+    return {"memory": max_memory() - before}
 
 
-def memory() -> float:
-    """The greatest so far, in MB."""
+def max_memory() -> float:
+    """Maximum memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -1,4 +1,4 @@
-"""The model zoo: one file, one paper. Add a model: its file, its line below, its test."""
+"""The model zoo: one paper, one file, one line in MODELS."""
 
 if __name__ != "tfx_transformer.models":
     raise ImportError(f"import this folder as tfx_transformer.models, not as {__name__}")
@@ -6,6 +6,7 @@ if __name__ != "tfx_transformer.models":
 import inspect
 
 from tfx_transformer.models.attention_cnn import AttentionCNN
+from tfx_transformer.models.base import BaseModel
 from tfx_transformer.models.bert import BERT
 from tfx_transformer.models.gpt import GPT
 from tfx_transformer.models.mlp_mixer import MLPMixer
@@ -34,32 +35,29 @@ MODELS = Registry(
 )
 
 
-def create_model(name: str, /, variant: str | None = None, *, weights=None, **overrides):
-    """`create_model("transformer", "base", vocab_size=32_000)`; overrides win over the variant.
+def create_model(name: str, /, variant: str | None = None, **overrides) -> BaseModel:
+    """Create a built model: `create_model("transformer", "base", vocab_size=32_000)`.
 
     Args:
-        name: in MODELS.
-        variant: of the model; may be None if the weights say their sizes.
-        weights: of others: a file, a folder, or `hf:google/vit-base-patch16-224`. A config.json
-            beside them gives the options, which win over the variant. The head stays new if
-            `overrides` ask for another one.
-        overrides: options of the model.
+        name: a name in MODELS.
+        variant: a name in the model's `variants`; None if the overrides give all sizes.
+        overrides: arguments of the model; they win over those of the variant.
     """
     model, _ = MODELS.find(name)
-    found = {}
-    if weights is not None:
-        from tfx_transformer.convert import find_checkpoint, load_weights, read_options
-
-        weights = find_checkpoint(weights)
-        found = read_options(name, weights)
-    if variant not in model.variants and not (variant is None and found):
+    if variant is not None and variant not in model.variants:
         raise ValueError(f"unknown {name} variant {variant!r}; known: {', '.join(model.variants)}")
-    known = {*inspect.signature(model).parameters, "name", "dtype"}
+    parameters = inspect.signature(model).parameters
+    known = {*parameters, "name", "dtype"} - {"kwargs"}
     for option in sorted(overrides.keys() - known):
         raise ValueError(f"{name} has no option {option!r}; known: {', '.join(sorted(known))}")
-    created = model(**model.variants.get(variant, {}) | found | overrides)
-    if weights is not None:
-        asked = overrides.keys() & {"head", "num_classes"}
-        is_new = bool(found) and any(overrides[option] != found.get(option) for option in asked)
-        load_weights(created, weights, head=not is_new)
-    return created
+    options = model.variants.get(variant, {}) | overrides
+    required = [p.name for p in parameters.values() if p.default is p.empty and p.name != "kwargs"]
+    missing = [option for option in required if option not in options]
+    if missing:
+        example = f"create_model({name!r}, ..., {missing[0]}=...)"
+        in_variants = any(option in model.variants["test"] for option in missing)
+        variants = f", or choose a variant: {', '.join(model.variants)}" if in_variants else ""
+        raise ValueError(f"{name} needs {', '.join(missing)}: {example}{variants}")
+    built = model(**options)
+    built.build(built.input_shapes())
+    return built

@@ -1,206 +1,170 @@
-"""Attention and convolution in one network: what was tried before the Vision Transformer.
+"""Convolutional networks with attention: image classifiers before the Vision Transformer.
 
     image → convolution → stage × n → norm → mean → class logits
-    stage: halve the grid (but in the first) → block × depth → [attention over the whole grid]
+    stage: downsample (not in the first) → block × depth → [attention over the whole grid]
 
-Three networks by two options. Convolutions alone; attention *between* convolutions, over all cells
-of the coarser grids (arXiv:1711.07971, arXiv:1805.08318); and attention *instead* of convolutions,
-each cell looking at its neighbours (arXiv:1906.05909).
+Two options give three networks: convolutions alone; attention *between* convolutions, over all
+cells of the coarser grids (arXiv:1711.07971, arXiv:1805.08318); attention *instead of*
+convolutions, from each cell to its neighbors (arXiv:1906.05909).
 """
+
+from typing import Any, Literal
 
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_choice, check_positive, check_rate
-from tfx_transformer.config import Configured
-from tfx_transformer.layers import NORM, FeedForward, MultiHeadAttention
-from tfx_transformer.layers.dense import apply_dense, build_dense
-from tfx_transformer.layers.neighbourhood_attention import NeighbourhoodAttention
+from tfx_transformer.checks import check_choice, check_positive
+from tfx_transformer.layers import NORM, MultiHeadAttention, NeighborhoodAttention
+from tfx_transformer.layers.block import ResidualBlock
+from tfx_transformer.models.base import ImageModel, check_images
+
+SIZES: dict[str, Any] = dict(image_size=32, dims=(64, 128, 256), depth=2, num_heads=4)
 
 
-class Mixer(Configured, keras.layers.Layer):
-    """Mixes cells, then features, each behind a norm and with a residual: (B, h, w, D) → the same.
+class MixingBlock(ResidualBlock):
+    """Convolution or attention, then feed-forward, each after a norm and with a residual.
 
     Args:
         dim, num_heads, mlp_dim, norm, dropout, initializer: as in `TransformerBlock`.
-        kind: "convolution" and "local" mix the cells around each other; "global" mixes all.
-        window: of the first two, w × w cells.
+        kind: "convolution" or "local" attention in a neighborhood, or "global" attention.
+        window: height and width w of the convolution or neighborhood in cells.
 
     Returns:
-        The output, and the weights of attention, (B, H, N, w²) or (B, H, N, N); None without.
+        The output (B, h, w, D); with `return_attention_scores` also the scores, (B, H, N, w²) or
+        (B, H, N, N), or () of a convolution.
     """
 
-    def __init__(
-        self,
-        dim,
-        num_heads,
-        mlp_dim,
-        kind="convolution",
-        window=3,
-        norm="layer",
-        dropout=0.0,
-        initializer="glorot_uniform",
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
+    def __init__(self, dim, num_heads, mlp_dim, kind="convolution", window=3, **kwargs):
+        super().__init__(mlp_dim, **kwargs)
         check_choice("convolution", "local", "global", kind=kind)
-        check_rate(dropout=dropout)
-        self.dim, self.num_heads, self.mlp_dim = dim, num_heads, mlp_dim
-        self.kind, self.window, self.norm = kind, window, norm
-        self.dropout, self.initializer = dropout, initializer
-
-        shared = {"dtype": self.dtype_policy}
-        begin = shared | {"initializer": initializer, "name": "mix"}
-        self.mix_norm = NORM.make(norm, name="mix_norm", **shared)
         if kind == "convolution":
-            self.mix = keras.layers.Conv2D(
-                dim, window, padding="same", kernel_initializer=initializer, name="mix", **shared
+            self.mixer = keras.layers.Conv2D(
+                dim,
+                window,
+                padding="same",
+                kernel_initializer=self.initializer,
+                name="mix",
+                dtype=self.dtype_policy,
             )
-        elif kind == "local":
-            self.mix = NeighbourhoodAttention(dim, num_heads, window, **begin)
         else:
-            self.mix = MultiHeadAttention(dim, num_heads, **begin)
-        self.mlp_norm = NORM.make(norm, name="mlp_norm", **shared)
-        self.mlp = FeedForward(mlp_dim, "gelu", name="mlp", initializer=initializer, **shared)
-        self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
+            attention = NeighborhoodAttention if kind == "local" else MultiHeadAttention
+            self.mixer = self.make(attention, dropout=0.0, name="mix")
 
     def build(self, x_shape):
-        for layer in (self.mix_norm, self.mlp_norm, self.mlp):
-            layer.build(x_shape)
-        self.mix.build((None, None, self.dim) if self.kind == "global" else x_shape)
+        self.mixer.build((None, None, self.dim) if self.kind == "global" else x_shape)
+        super().build(x_shape)
 
-    def call(self, x, training=None):
-        y, weights = self.look(self.mix_norm(x, training=training), training)
-        x = x + self.drop(y, training=training)
-        y = self.mlp(self.mlp_norm(x, training=training), training=training)
-        return x + self.drop(y, training=training), weights
-
-    def look(self, x, training):
+    def mix(self, x, training):
         if self.kind == "convolution":
-            return self.mix(x), None
+            return self.mixer(x), ()
         if self.kind == "local":
-            return self.mix(x, training=training)
+            return self.mixer.attend(x, training=training)[:2]
         _, height, width, dim = ops.shape(x)
-        y, weights, _ = self.mix(ops.reshape(x, (-1, height * width, dim)), training=training)
-        return ops.reshape(y, (-1, height, width, dim)), weights
+        tokens = ops.reshape(x, (-1, height * width, dim))
+        y, scores, _ = self.mixer.attend(tokens, training=training)
+        return ops.reshape(y, (-1, height, width, dim)), scores
 
 
-class AttentionCNN(Configured, keras.Model):
-    """Classifies: images (B, h, w, C) → logits (B, num_classes).
+class AttentionCNN(ImageModel):
+    """Image classifier: images (B, h, w, C) → logits (B, num_classes).
+
+    Pixels are floats, normalized by mean and deviation; normalization "half" is -1 to 1.
 
     Args:
-        num_classes: of the head.
-        image_size: h = w of the images it is built for; its weights suit any other size too.
-        dims: D of each stage; behind each but the last the grid is halved.
-        depth: blocks in a stage.
-        num_heads: H.
-        mix: what mixes neighbours: "convolution" or "local" attention.
-        between: whether attention over the whole grid ends each stage but the first.
-        window: of neighbours, w × w.
-        patch_size: of the first, non-overlapping convolution.
-        channels: C.
-        norm, dropout, initializer: as in `TransformerBlock`.
+        num_classes: number of classes; 0 returns features (B, D) instead of logits.
+        image_size: height and width of the images; the weights work for any other size too.
+        dims: channels of each stage; each stage after the first halves the grid.
+        depth: number of blocks in a stage.
+        num_heads: attention heads; divides all `dims`.
+        mix: layer that mixes neighboring cells: "convolution", or "local" attention.
+        global_attention: whether each stage but the first ends with attention over all its cells.
+        window: height and width of a convolution or neighborhood in cells.
+        patch_size: size and stride of the first convolution.
+        channels: color channels of the images.
+        norm: a name in NORM, or a dict of its options.
+        dropout: dropout rate of each block's layers.
+        initializer: Keras initializer of the kernels.
     """
 
     variants = {
-        "tiny": dict(image_size=8, dims=(8, 12), depth=1, num_heads=2, window=3, patch_size=1),
-        "cnn": dict(image_size=32, dims=(64, 128, 256), depth=2, num_heads=4, between=False),
-        "hybrid": dict(image_size=32, dims=(64, 128, 256), depth=2, num_heads=4),
-        "local": dict(
-            image_size=32,
-            dims=(64, 128, 256),
-            depth=2,
-            num_heads=4,
-            mix="local",
-            between=False,
-            window=7,
-        ),
+        "test": dict(image_size=8, dims=(8, 12), depth=1, num_heads=2, window=3, patch_size=1),
+        "cnn": SIZES | dict(global_attention=False),
+        "hybrid": SIZES,
+        "local": SIZES | dict(mix="local", global_attention=False, window=7),
     }
 
     def __init__(
         self,
-        num_classes,
-        image_size,
-        dims,
-        depth,
-        num_heads,
-        mix="convolution",
-        between=True,
-        window=3,
-        patch_size=2,
-        channels=3,
-        norm="layer",
-        dropout=0.0,
-        initializer="glorot_uniform",
+        num_classes: int,
+        image_size: int,
+        dims: tuple[int, ...],
+        depth: int,
+        num_heads: int,
+        mix: Literal["convolution", "local"] = "convolution",
+        global_attention: bool = True,
+        window: int = 3,
+        patch_size: int = 2,
+        channels: int = 3,
+        norm: str | dict[str, Any] = "layer",
+        dropout: float = 0.0,
+        initializer: str | dict[str, Any] = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        check_positive(num_classes=num_classes, image_size=image_size, depth=depth)
-        check_positive(patch_size=patch_size, channels=channels)
+        super().__init__(num_classes, image_size, channels, **kwargs)
+        check_positive(depth=depth, patch_size=patch_size)
         check_choice("convolution", "local", mix=mix)
         if not dims:
             raise ValueError(f"dims must hold the width of a stage or more; got dims={dims!r}")
-        self.num_classes, self.image_size, self.dims = num_classes, image_size, tuple(dims)
-        self.depth, self.num_heads, self.mix, self.between = depth, num_heads, mix, between
-        self.window, self.patch_size, self.channels = window, patch_size, channels
-        self.norm, self.dropout, self.initializer = norm, dropout, initializer
 
-        shared = {"dtype": self.dtype_policy}
-
-        def mixer(stage, kind, name):
+        def block(stage, kind, name):
             dim = dims[stage]
-            return Mixer(
-                *(dim, num_heads, 2 * dim, kind, window, norm, dropout, initializer),
-                name=f"stage_{stage}_{name}",
-                **shared,
-            )
+            name = f"stage_{stage}_{name}"
+            return self.make(MixingBlock, dim=dim, mlp_dim=2 * dim, kind=kind, name=name)
 
-        self.halve = [
+        self.downsample = [
             keras.layers.Conv2D(
                 dim,
                 2 if stage else patch_size,
                 strides=2 if stage else patch_size,
                 padding="same",
                 kernel_initializer=initializer,
-                name=f"halve_{stage}",
-                **shared,
+                name=f"downsample_{stage}",
+                dtype=self.dtype_policy,
             )
             for stage, dim in enumerate(dims)
         ]
         self.stages = [
-            [mixer(stage, mix, f"block_{i}") for i in range(depth)]
-            + ([mixer(stage, "global", "between")] if between and stage else [])
+            [block(stage, mix, f"block_{i}") for i in range(depth)]
+            + ([block(stage, "global", "global")] if global_attention and stage else [])
             for stage in range(len(dims))
         ]
-        self.last_norm = NORM.make(norm, name="last_norm", **shared)
+        self.last_norm = NORM.make(norm, name="last_norm", dtype=self.dtype_policy)
 
-    def build(self, images_shape):
-        shape = (None, self.image_size, self.image_size, self.channels)
-        for halve, blocks in zip(self.halve, self.stages, strict=True):
-            halve.build(shape)
-            shape = halve.compute_output_shape(shape)
+    def build_layers(self):
+        shape = self.input_shapes()
+        for downsample, blocks in zip(self.downsample, self.stages, strict=True):
+            downsample.build(shape)
+            shape = downsample.compute_output_shape(shape)
             for block in blocks:
                 block.build(shape)
         self.last_norm.build(shape)
-        self.head = build_dense(self, "head", shape[-1], self.num_classes)
+        self.build_head(shape[-1])
 
-    def call(self, images, training=None):
-        return self.encode(images, training=training)[0]
+    def layer_groups(self):
+        groups = []
+        for downsample, (first, *others) in zip(self.downsample, self.stages, strict=True):
+            groups += [[downsample, first], *([block] for block in others)]
+        return groups
 
     def encode(self, images, training=None):
-        """The logits (B, num_classes), and the weights of each block that attends, by its name."""
-        x, weights = images, {}
-        for halve, blocks in zip(self.halve, self.stages, strict=True):
-            x = halve(x)  # (B, h, w, D)
+        """(B, h, w, C) → features (B, D), and attention maps: {"stage_1_global/self": (B, H, N, N),
+        …}; of neighborhoods (B, H, N, w²)."""
+        check_images(images, self.channels)
+        x, scores = images, {}
+        for downsample, blocks in zip(self.downsample, self.stages, strict=True):
+            x = downsample(x)  # (B, h, w, D)
             for block in blocks:
-                x, seen = block(x, training=training)
-                if seen is not None:
-                    weights[f"{block.name}/self"] = seen
-        x = ops.mean(self.last_norm(x, training=training), axis=(1, 2))
-        return apply_dense(self.head, x[:, None])[:, 0], weights
-
-    def attention_maps(self, images):
-        """{"stage_1_between/self": (B, H, N, N), …}; of neighbours (B, H, N, w²)."""
-        if not self.built:
-            self.build(images.shape)
-        return self.encode(images)[1]
+                x, block_scores, _ = block.attend(x, training=training)
+                if block.kind != "convolution":
+                    scores[f"{block.name}/self"] = block_scores
+        return ops.mean(self.last_norm(x, training=training), axis=(1, 2)), scores

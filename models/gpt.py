@@ -1,47 +1,53 @@
-"""GPT-2: a decoder alone, which goes on from what stands there.
+"""GPT-2: a decoder-only Transformer language model.
 
-    tokens + positions → block × depth (each sees the past only) → norm → logits of the next token
+    tokens + positions → block × depth (causal attention) → norm → logits of the next token
 
 As in "Language Models are Unsupervised Multitask Learners" (Radford et al. 2019): pre-norm, GELU by
-tanh, and one table for input and output. Unlike there, the projections that end a residual begin
-as all others do, not smaller by √(2·depth).
+tanh, one table for input and output. Unlike there, the last projections of residual branches are
+initialized like all others, not scaled by 1/√(2·depth).
 """
+
+from typing import Any
 
 import keras
 from keras import ops
 
 from tfx_transformer.checks import check_positive, check_rate
-from tfx_transformer.config import Configured
 from tfx_transformer.layers import NORM, LearnedPosition, TokenEmbedding, TransformerBlock
 from tfx_transformer.layers.masks import causal_mask
+from tfx_transformer.models.base import BaseModel, run_blocks
 
 INITIALIZER = {"class_name": "RandomNormal", "config": {"stddev": 0.02}}
 LAYER_NORM = {"kind": "layer", "epsilon": 1e-5}
 
 
-class GPT(Configured, keras.Model):
-    """Continues: tokens (B, T) → logits (B, T, V).
+class GPT(BaseModel):
+    """Language model: tokens (B, T) → logits (B, T, V) of the next token at each position.
 
-    Position t of the logits says what follows tokens 0 … t. As no token sees what is behind it,
-    padding on the right needs no mask, and any id may stand there.
-
-    To generate, give a decoder of `tfx_transformer.decoding` the `step` and the prompt as `prefix`:
+    Attention is causal, so padding on the right needs no mask and may have any id. To generate,
+    pass `step` and the prompt, as `prefix`, to a decoder of `tfx_transformer.decoding`:
 
         state = model.initial_state(prompt, max_length)
         decoder(model.step, state, batch_size, max_length, START, END, PAD, prefix=prompt)
 
-    With OpenAI's vocabulary one token, 50256, is START, END and PAD.
+    In OpenAI's vocabulary one token, 50256, is START, END and PAD.
 
     Args:
-        vocab_size: V.
-        dim, depth, num_heads, mlp_dim: D; blocks; H; F.
-        max_length: how many positions there are.
-        dropout: of embedded tokens, sub-layers and attention weights.
-        attention, activation, norm, initializer: as in `TransformerBlock`.
+        vocab_size: size V of the vocabulary.
+        dim: width D of the tokens.
+        depth: number of blocks.
+        num_heads: attention heads of a block; divides `dim`.
+        mlp_dim: width of the feed-forward layers.
+        max_length: largest number of tokens.
+        attention: a name in ATTENTION, or a dict of its options.
+        activation: activation of the feed-forward layers.
+        norm: a name in NORM, or a dict of its options.
+        dropout: dropout rate of embeddings, of each block's layers and of attention scores.
+        initializer: Keras initializer of the kernels and embedding tables.
     """
 
-    variants = {  # table 2 of the paper, but for "tiny", for tests
-        "tiny": dict(dim=16, depth=2, num_heads=4, mlp_dim=24, max_length=32),
+    variants = {  # table 2 of the paper; "test" is for tests
+        "test": dict(dim=16, depth=2, num_heads=4, mlp_dim=24, max_length=32),
         "small": dict(dim=768, depth=12, num_heads=12, mlp_dim=3072),
         "medium": dict(dim=1024, depth=24, num_heads=16, mlp_dim=4096),
         "large": dict(dim=1280, depth=36, num_heads=20, mlp_dim=5120),
@@ -50,82 +56,58 @@ class GPT(Configured, keras.Model):
 
     def __init__(
         self,
-        vocab_size,
-        dim,
-        depth,
-        num_heads,
-        mlp_dim,
-        max_length=1024,
-        attention="multi_head",
-        activation="gelu_tanh",
-        norm=LAYER_NORM,
-        dropout=0.1,
-        initializer=INITIALIZER,
+        vocab_size: int,
+        dim: int,
+        depth: int,
+        num_heads: int,
+        mlp_dim: int,
+        max_length: int = 1024,
+        attention: str | dict[str, Any] = "multi_head",
+        activation: str = "gelu_tanh",
+        norm: str | dict[str, Any] = LAYER_NORM,
+        dropout: float = 0.1,
+        initializer: str | dict[str, Any] = INITIALIZER,
         **kwargs,
     ):
         super().__init__(**kwargs)
         check_positive(vocab_size=vocab_size, dim=dim, depth=depth)
         check_rate(dropout=dropout)
-        self.vocab_size, self.max_length = vocab_size, max_length
-        self.dim, self.depth, self.num_heads, self.mlp_dim = dim, depth, num_heads, mlp_dim
-        self.attention, self.activation, self.norm = attention, activation, norm
-        self.dropout, self.initializer = dropout, initializer
 
-        shared = {"dtype": self.dtype_policy}
-        table = {"scale": False, "pad_id": None, "initializer": initializer} | shared
-        self.tokens = TokenEmbedding(vocab_size, dim, name="tokens", **table)
-        self.place = LearnedPosition(max_length, initializer=initializer, name="place", **shared)
-        self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
+        self.tokens = self.make(TokenEmbedding, scale=False, pad_id=None, name="tokens")
+        self.position_embedding = self.make(LearnedPosition, name="position_embedding")
+        self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
         kind = attention if isinstance(attention, dict) else {"kind": attention}
-        self.blocks = [
-            TransformerBlock(
-                dim,
-                num_heads,
-                mlp_dim,
-                attention={"dropout": dropout} | kind,
-                activation=activation,
-                norm=norm,
-                dropout=dropout,
-                initializer=initializer,
-                name=f"block_{i}",
-                **shared,
-            )
-            for i in range(depth)
-        ]
-        self.last_norm = NORM.make(norm, name="last_norm", **shared)
+        attention = {"dropout": dropout} | kind
+        self.blocks = self.make_blocks(TransformerBlock, depth, attention=attention)
+        self.last_norm = NORM.make(norm, name="last_norm", dtype=self.dtype_policy)
 
-    def build(self, tokens_shape):
+    def build_layers(self):
         self.tokens.build((None, None))
-        for layer in (self.place, *self.blocks, self.last_norm):
+        for layer in (self.position_embedding, *self.blocks, self.last_norm):
             layer.build((None, None, self.dim))
+
+    def layer_groups(self):
+        return [[self.tokens, self.position_embedding], *([block] for block in self.blocks)]
 
     def call(self, tokens, training=None):
         return self.decode(tokens, training=training)[0]
 
     def decode(self, tokens, caches=None, index=0, training=None):
-        """(B, T) at positions index … → logits (B, T, V), weights and caches of each block."""
-        x = self.place(self.tokens(tokens), start=index)
+        """(B, T) at positions index … → logits (B, T, V), attention maps, new caches."""
+        x = self.position_embedding(self.tokens(tokens), start=index)
         x = self.drop(x, training=training)
         length = ops.shape(tokens)[1]
         causal = None if caches else causal_mask(length, length)
-        weights, new_caches = [], []
-        for i, block in enumerate(self.blocks):
-            x, seen, cache = block(
-                x,
-                attention_mask=causal,
-                cache=caches[i] if caches else None,
-                index=index,
-                training=training,
-            )
-            weights.append(seen["self"])
-            new_caches.append(cache)
+        x, maps, caches = run_blocks(
+            self.blocks, x, None, caches, attention_mask=causal, index=index, training=training
+        )
         x = self.last_norm(x, training=training)
-        return self.tokens.logits(x), weights, new_caches
+        return self.tokens.logits(x), maps, caches
 
     def initial_state(self, inputs, max_length):
-        """What decoding starts from: room for `max_length` tokens in each of the B rows of inputs.
+        """State of decoding: empty caches of `max_length` tokens for each of the B rows of inputs.
 
-        Nothing else of them counts: the decoder feeds the prompt, token by token.
+        The values of the inputs are not used: the decoder feeds the prompt token by token.
         """
         if isinstance(max_length, int) and max_length > self.max_length:
             raise ValueError(
@@ -134,15 +116,14 @@ class GPT(Configured, keras.Model):
             )
         batch_size = ops.shape(inputs)[0]
         caches = [block.empty_cache(batch_size, max_length) for block in self.blocks]
-        return {"fixed": {}, "moving": {"caches": caches}}
+        return {"constant": {}, "carry": {"caches": caches}}
 
     def step(self, tokens, state, index):
         """Tokens (B,) at position `index` → logits (B, V) of the next, and the new state."""
-        caches = state["moving"]["caches"]
+        caches = state["carry"]["caches"]
         logits, _, caches = self.decode(tokens[:, None], caches, index)
-        return logits[:, 0], {"fixed": state["fixed"], "moving": {"caches": caches}}
+        return logits[:, 0], {"constant": state["constant"], "carry": {"caches": caches}}
 
     def attention_maps(self, tokens):
         """{"block_0/self": (B, H, T, T), …}."""
-        _, weights, _ = self.decode(tokens)
-        return {f"block_{i}/self": seen for i, seen in enumerate(weights)}
+        return self.decode(tokens)[1]

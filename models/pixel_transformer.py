@@ -1,87 +1,82 @@
-"""Attention over every pixel of a shrunken image (arXiv:1802.05751; iGPT).
+"""Self-attention over the pixels of a downsampled image (arXiv:1802.05751; iGPT).
 
-    image → shrink → a token for each pixel + positions → block × depth → norm → mean → class logits
+    image → downsample → a token per pixel + positions → block × depth → norm → mean → class logits
 
-Attention compares each pixel with each other one: with 32 × 32 of them a map has a million weights,
-with 224 × 224 it would have 2.5 billion. So the image is shrunken; the Vision Transformer cuts
-patches instead.
+Attention compares every pair of pixels: a map of 32 × 32 pixels has a million scores, one of
+224 × 224 would have 2.5 billion. So the image is downsampled; the Vision Transformer uses patches.
 """
+
+from typing import Any
 
 import keras
 
 from tfx_transformer.checks import check_divides
-from tfx_transformer.config import Configured
+from tfx_transformer.models.base import ImageModel, check_images
 from tfx_transformer.models.vit import ViT
 
 
-class PixelTransformer(Configured, keras.Model):
-    """Classifies: images (B, h, w, C) → logits (B, num_classes).
+class PixelTransformer(ImageModel):
+    """Image classifier: images (B, h, w, C) → logits (B, num_classes).
+
+    Pixels are floats, normalized by mean and deviation; normalization "half" is -1 to 1.
 
     Args:
-        num_classes: of the head.
-        image_size: h = w of the images.
-        side: of the shrunken image, side × side tokens; divides `image_size`.
-        dim, depth, num_heads, mlp_dim: D; blocks; H; F.
-        channels: C.
-        position, attention, dropout, drop_path: as in `ViT`.
+        num_classes: number of classes; 0 returns features (B, D) instead of logits.
+        image_size: height and width of the images.
+        grid_size: height and width of the downsampled image; divides `image_size`.
+        dim: width D of the tokens.
+        depth: number of blocks.
+        num_heads: attention heads of a block; divides `dim`.
+        mlp_dim: width of the feed-forward layers.
+        channels: color channels of the images.
+        position: position embedding: "learned", "sincos_2d", or a name in POSITION that acts on
+            tokens, or a dict of its options.
+        attention: a name in ATTENTION, or a dict of its options.
+        dropout: dropout rate of embedded pixels and of each block's layers.
+        drop_path: rate at which the last block is skipped; it grows linearly over the blocks.
     """
 
     variants = {
-        "tiny": dict(image_size=8, side=4, dim=16, depth=2, num_heads=4, mlp_dim=24),
-        "small": dict(image_size=32, side=16, dim=128, depth=4, num_heads=4, mlp_dim=256),
+        "test": dict(image_size=8, grid_size=4, dim=16, depth=2, num_heads=4, mlp_dim=24),
+        "small": dict(image_size=32, grid_size=16, dim=128, depth=4, num_heads=4, mlp_dim=256),
     }
 
     def __init__(
         self,
-        num_classes,
-        image_size,
-        side,
-        dim,
-        depth,
-        num_heads,
-        mlp_dim,
-        channels=3,
-        position="learned",
-        attention="multi_head",
-        dropout=0.0,
-        drop_path=0.0,
+        num_classes: int,
+        image_size: int,
+        grid_size: int,
+        dim: int,
+        depth: int,
+        num_heads: int,
+        mlp_dim: int,
+        channels: int = 3,
+        position: str | dict[str, Any] = "learned",
+        attention: str | dict[str, Any] = "multi_head",
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        check_divides(side=side, image_size=image_size)
-        self.num_classes, self.image_size, self.side = num_classes, image_size, side
-        self.dim, self.depth, self.num_heads, self.mlp_dim = dim, depth, num_heads, mlp_dim
-        self.channels, self.position, self.attention = channels, position, attention
-        self.dropout, self.drop_path = dropout, drop_path
+        super().__init__(num_classes, image_size, channels, **kwargs)
+        check_divides(grid_size=grid_size, image_size=image_size)
 
-        shared = {"dtype": self.dtype_policy}
-        self.shrink = keras.layers.AveragePooling2D(image_size // side, name="shrink", **shared)
-        self.pixels = ViT(
-            num_classes,
-            side,
-            dim,
-            depth,
-            num_heads,
-            mlp_dim,
-            patch_size=1,
-            num_tokens=0,
-            channels=channels,
-            position=position,
-            attention=attention,
-            dropout=dropout,
-            drop_path=drop_path,
-            name="pixels",
-            **shared,
+        factor = image_size // grid_size
+        self.downsample = keras.layers.AveragePooling2D(
+            factor, name="downsample", dtype=self.dtype_policy
         )
+        self.vit = self.make(ViT, image_size=grid_size, patch_size=1, num_tokens=0, name="vit")
 
-    def build(self, images_shape):
-        self.pixels.build((None, self.side, self.side, self.channels))
+    def build_layers(self):
+        self.vit.build(self.vit.input_shapes())
+
+    def layer_groups(self):
+        return self.vit.layer_groups()
 
     def call(self, images, training=None):
-        return self.pixels(self.shrink(images), training=training)
+        check_images(images, self.channels)
+        return self.vit(self.downsample(images), training=training)
 
     def attention_maps(self, images):
-        """{"block_0/self": (B, H, N, N), …}, N = side²."""
-        if not self.built:
-            self.build(images.shape)
-        return self.pixels.attention_maps(self.shrink(images))
+        """{"block_0/self": (B, H, N, N), …}, N = grid_size²."""
+        check_images(images, self.channels)
+        return self.vit.attention_maps(self.downsample(images))

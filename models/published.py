@@ -1,4 +1,4 @@
-"""What was published of each model: its paper, and how many parameters its variants have."""
+"""Papers and published parameter counts of each model, for the list of models."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,22 +6,22 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Published:
-    """Of one model.
+    """Facts about one model.
 
     Args:
-        papers: on arXiv, or elsewhere.
-        options: with which the variants have these sizes.
-        counts: parameters of the variants; those that are not named here are our own.
-        own: other options of single variants.
+        papers: numbers on arXiv, or a title.
+        options: arguments with which the variants have the published counts.
+        counts: parameters of the variants; those that are missing are not published.
+        variant_options: further arguments of single variants.
     """
 
     papers: str
     options: dict[str, Any]
     counts: dict[str, int] = field(default_factory=dict)
-    own: dict[str, dict[str, Any]] = field(default_factory=dict)
+    variant_options: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def options_of(self, variant: str) -> dict[str, Any]:
-        return self.options | self.own.get(variant, {})
+        return self.options | self.variant_options.get(variant, {})
 
 
 CLASSES: dict[str, Any] = {"num_classes": 1000}
@@ -31,10 +31,10 @@ PUBLISHED = {
         "1810.04805, 1908.08962",
         {"vocab_size": 30_522},
         {
-            "bert_tiny": 4_385_920,
-            "bert_mini": 11_170_560,
-            "bert_small": 28_763_648,
-            "bert_medium": 41_373_184,
+            "tiny": 4_385_920,
+            "mini": 11_170_560,
+            "small": 28_763_648,
+            "medium": 41_373_184,
             "base": 109_482_240,
             "large": 335_141_888,
         },

@@ -1,103 +1,87 @@
-"""Translation by recurrent networks, with and without attention (2014 and 2015).
+"""Recurrent encoder-decoder for translation, with and without attention (2014 and 2015).
 
     source → embed → LSTM or GRU × depth → memory; its last state is the decoder's first
     target → embed → LSTM or GRU × depth → logits of the next token
 
-Without `attention` the last state is all that the decoder knows of the source: one vector, however
-long the sentence (arXiv:1409.3215, arXiv:1406.1078). With it the decoder looks back: its state is
-the query, every encoder state a key and a value (arXiv:1409.0473, arXiv:1508.04025).
+Without `attention` the decoder knows of the source only the encoder's last state: one vector, for
+sentences of any length (arXiv:1409.3215, arXiv:1406.1078). With it the decoder's state is the
+query, every encoder state a key and a value (arXiv:1409.0473, arXiv:1508.04025).
 """
+
+from typing import Any, Literal
 
 import keras
 from keras import ops
 
 from tfx_transformer.checks import check_positive, check_rate
-from tfx_transformer.config import Configured
 from tfx_transformer.layers import TokenEmbedding
 from tfx_transformer.layers.dense import build_dense
 from tfx_transformer.layers.recurrent import RecurrentDecoder, make_recurrent
+from tfx_transformer.models.base import RecurrentModel
+
+GRU: dict[str, Any] = dict(dim=512, depth=1, embedding_dim=256, cell="gru", dropout=0.5) | dict(
+    feed="context", readout="deep"
+)
 
 
-class RNNSeq2Seq(Configured, keras.Model):
-    """Translates: {"source": (B, S), "target": (B, T)} ids → logits (B, T, V).
+class RNNSeq2Seq(RecurrentModel):
+    """Translation model: {"source": (B, S), "target": (B, T)} token ids → logits (B, T, V).
 
-    Position t of the logits says what follows target tokens 0 … t; id 0 is padding.
+    Position t of the logits predicts the token after target tokens 0 … t; id 0 is padding.
 
     Args:
-        vocab_size: V, of the target.
-        dim, depth, embedding_dim: D, of a state; layers in each stack; E, of a word.
-        source_vocab_size: of the source, where it has a vocabulary of its own.
-        reverse_source: whether the source is read from its end, so that its first words, with
-            which the translation begins, are read last (arXiv:1409.3215, section 3.3).
-        bidirectional: whether the encoder reads both ways; the memory is then 2D wide, and a
-            layer turns both last states into the decoder's first.
-        cell, attention, feed, readout, dropout, scheduled_sampling, initializer: as in
-            `RecurrentDecoder`. Without attention the context is the encoder's last state.
+        vocab_size: size V of the target vocabulary.
+        dim: width D of a recurrent state.
+        depth: number of recurrent layers of the encoder, and of the decoder.
+        embedding_dim: width of a token embedding.
+        source_vocab_size: size of the source vocabulary, if it has its own.
+        cell: kind of recurrent layer, "lstm" or "gru".
+        reverse_source: whether to read the source from its end, so that its first words are the
+            nearest to the translation's first (arXiv:1409.3215, section 3.3).
+        bidirectional: whether the encoder reads in both directions; the memory is then 2D wide.
+        attention: attention to the encoder's states: None, a name in ATTENTION, or a dict of its
+            options. Without it the context is the encoder's last state.
+        feed: second input of the decoder's first layer: "none", the "context", or the "features" of
+            the previous position (input feeding).
+        readout: features that predict the next token: the decoder's "state"; "combined", of state
+            and context; or "deep", of state, context and token embedding.
+        dropout: dropout rate of embeddings, between layers and of features.
+        scheduled_sampling: fraction of target tokens, in training, that are replaced by the
+            model's own prediction (arXiv:1506.03099).
+        initializer: Keras initializer of the dense kernels.
     """
 
-    variants = {  # "tiny" is for tests, "small" for small corpora; the others are as published
-        "tiny": dict(dim=8, depth=2, embedding_dim=6, dropout=0.1),
+    variants = {  # "small" is for small corpora; those with an author's name are published
+        "test": dict(dim=8, depth=2, embedding_dim=6, dropout=0.1),
         "small": dict(dim=256, depth=2, embedding_dim=256, dropout=0.3),
         "sutskever": dict(dim=512, depth=2, embedding_dim=256, dropout=0.5),
-        "cho": dict(
-            dim=512,
-            depth=1,
-            embedding_dim=256,
-            cell="gru",
-            feed="context",
-            readout="deep",
-            dropout=0.5,
-        ),
-        "bahdanau": dict(
-            dim=512,
-            depth=1,
-            embedding_dim=256,
-            cell="gru",
-            bidirectional=True,
-            attention="additive",
-            feed="context",
-            readout="deep",
-            dropout=0.5,
-        ),
-        "luong": dict(
-            dim=1000,
-            depth=4,
-            embedding_dim=1000,
-            reverse_source=True,
-            attention="bilinear",
-            feed="features",
-            readout="combined",
-            dropout=0.2,
-        ),
+        "cho": GRU,
+        "bahdanau": GRU | dict(bidirectional=True, attention="additive"),
+        "luong": dict(dim=1000, depth=4, embedding_dim=1000, dropout=0.2)
+        | dict(reverse_source=True, attention="bilinear", feed="features", readout="combined"),
     }
 
     def __init__(
         self,
-        vocab_size,
-        dim,
-        depth,
-        embedding_dim,
-        source_vocab_size=None,
-        cell="lstm",
-        reverse_source=False,
-        bidirectional=False,
-        attention=None,
-        feed="none",
-        readout="state",
-        dropout=0.1,
-        scheduled_sampling=0.0,
-        initializer="glorot_uniform",
+        vocab_size: int,
+        dim: int,
+        depth: int,
+        embedding_dim: int,
+        source_vocab_size: int | None = None,
+        cell: Literal["lstm", "gru"] = "lstm",
+        reverse_source: bool = False,
+        bidirectional: bool = False,
+        attention: str | dict[str, Any] | None = None,
+        feed: Literal["none", "context", "features"] = "none",
+        readout: Literal["state", "combined", "deep"] = "state",
+        dropout: float = 0.1,
+        scheduled_sampling: float = 0.0,
+        initializer: str | dict[str, Any] = "glorot_uniform",
         **kwargs,
     ):
         super().__init__(**kwargs)
         check_positive(vocab_size=vocab_size, dim=dim, depth=depth, embedding_dim=embedding_dim)
         check_rate(dropout=dropout)
-        self.vocab_size, self.source_vocab_size = vocab_size, source_vocab_size
-        self.dim, self.depth, self.embedding_dim = dim, depth, embedding_dim
-        self.cell, self.attention, self.feed, self.readout = cell, attention, feed, readout
-        self.reverse_source, self.bidirectional = reverse_source, bidirectional
-        self.dropout, self.scheduled_sampling = dropout, scheduled_sampling
-        self.initializer = initializer
 
         shared = {"dtype": self.dtype_policy}
         self.source_embedding = TokenEmbedding(
@@ -109,84 +93,63 @@ class RNNSeq2Seq(Configured, keras.Model):
         ]
         if bidirectional:
             self.encoder = [
-                keras.layers.Bidirectional(one, name=one.name, **shared) for one in self.encoder
+                keras.layers.Bidirectional(layer, name=layer.name, **shared)
+                for layer in self.encoder
             ]
-        self.decoder = RecurrentDecoder(
-            vocab_size,
-            dim,
-            depth,
-            embedding_dim,
-            cell=cell,
-            attention=attention,
-            feed=feed,
-            readout=readout,
-            dropout=dropout,
-            scheduled_sampling=scheduled_sampling,
-            initializer=initializer,
-            name="decoder",
-            **shared,
-        )
+        self.decoder = self.make(RecurrentDecoder, name="decoder")
 
-    def build(self, input_shape):
+    def input_shapes(self):
+        return {"source": (None, None), "target": (None, None)}
+
+    def build_layers(self):
         self.source_embedding.build((None, None))
         memory_dim = 2 * self.dim if self.bidirectional else self.dim
         for i, layer in enumerate(self.encoder):
             layer.build((None, None, memory_dim if i else self.embedding_dim))
         if self.bidirectional:
-            parts = 2 if self.cell == "lstm" else 1
+            states = range(2 if self.cell == "lstm" else 1)
             self.bridges = [
-                [build_dense(self, f"bridge_{i}_{j}", memory_dim, self.dim) for j in range(parts)]
+                [build_dense(self, f"bridge_{i}_{j}", memory_dim, self.dim) for j in states]
                 for i in range(self.depth)
             ]
-        context_dim = memory_dim if self.attention else self.dim  # else it is the first state
+        context_dim = memory_dim if self.attention else self.dim  # else the encoder's last state
         self.decoder.build((None, None), (None, None, context_dim))
 
-    def call(self, inputs, training=None):
-        fixed, moving = self.encode(inputs["source"], training=training)
-        return self.decoder(inputs["target"], fixed, moving, training=training)[0]
+    def layer_groups(self):
+        embeddings = [self.source_embedding, self.decoder.embedding]
+        return [embeddings, *([layer] for layer in (*self.encoder, *self.decoder.cells))]
 
-    def encode(self, source, training=None):
-        """(B, S) → what the decoder reads, and what it starts from."""
+    def call(self, inputs, training=None):
+        constant, carry = self.encode(inputs, training=training)
+        return self.decoder(inputs["target"], constant, carry, training=training)[0]
+
+    def encode(self, inputs, training=None):
+        """Encode the source (B, S) → the decoder's constant state and first carry."""
+        source = inputs["source"]
         mask = ops.not_equal(source, 0)
-        x = self.source_embedding(turn(source, mask) if self.reverse_source else source)
+        x = reverse_sequences(source, mask) if self.reverse_source else source
+        x = self.source_embedding(x)
         states = []
         for i, layer in enumerate(self.encoder):
             x = self.drop(x, training=training)
             x, *state = layer(x, mask=mask, training=training)  # (B, S, D or 2D)
-            states.append(self.bridge(i, state) if self.bidirectional else state)
+            states.append(self.merge_directions(i, state) if self.bidirectional else state)
         if not self.attention:
-            x = states[-1][0][:, None]  # (B, 1, D): the fixed vector
+            x = states[-1][0][:, None]  # (B, 1, D)
         elif self.reverse_source:
-            x = turn(x, mask)
-        return self.decoder.prepare(x, mask), self.decoder.start(states, mask)
+            x = reverse_sequences(x, mask)
+        return self.decoder.make_constant(x, mask), self.decoder.make_carry(states, mask)
 
-    def bridge(self, i, state):
-        """Of layer i the last states forwards and backwards → the decoder's first."""
+    def merge_directions(self, i, state):
+        """Last states of layer i, forward and backward → the first state of decoder layer i."""
         half = len(state) // 2  # h and c of an LSTM
-        both = zip(state[:half], state[half:], self.bridges[i], strict=True)
-        return [ops.tanh(dense(ops.concatenate([a, b], axis=-1))) for a, b, dense in both]
-
-    def initial_state(self, inputs, max_length):
-        """What decoding starts from; a recurrent state needs no room for `max_length`."""
-        fixed, moving = self.encode(inputs["source"])
-        return {"fixed": fixed, "moving": moving}
-
-    def step(self, tokens, state, index):
-        """Tokens (B,) at position `index` → logits (B, V) of the next, and the new state."""
-        fixed, moving = state["fixed"], state["moving"]
-        logits, _, moving = self.decoder(tokens[:, None], fixed, moving, index=index)
-        return logits[:, 0], {"fixed": fixed, "moving": moving}
-
-    def attention_maps(self, inputs):
-        """{"decoder/cross": (B, H, T, S)}; nothing without attention."""
-        fixed, moving = self.encode(inputs["source"])
-        _, seen, _ = self.decoder(inputs["target"], fixed, moving)
-        return {"decoder/cross": seen["weights"]} if seen else {}
+        pairs = zip(state[:half], state[half:], self.bridges[i], strict=True)
+        return [ops.tanh(dense(ops.concatenate([a, b], axis=-1))) for a, b, dense in pairs]
 
 
-def turn(x, mask):
-    """Each row (S, …) from its last real position to its first; padding stays behind."""
-    place = ops.arange(ops.shape(mask)[1])
-    length = ops.sum(ops.cast(mask, place.dtype), axis=1, keepdims=True)
-    place = ops.where(place < length, length - 1 - place, place)  # (B, S)
-    return ops.take_along_axis(x, place[..., None] if len(x.shape) == 3 else place, axis=1)
+def reverse_sequences(x, mask):
+    """Reverse each row (S, …) up to its last real position; padding stays at the end."""
+    index = ops.arange(ops.shape(mask)[1])
+    length = ops.sum(ops.cast(mask, index.dtype), axis=1, keepdims=True)
+    index = ops.where(index < length, length - 1 - index, index)  # (B, S)
+    return ops.take_along_axis(x, index[..., None] if len(x.shape) == 3 else index, axis=1)

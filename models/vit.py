@@ -1,19 +1,19 @@
-"""The Vision Transformer: an image is a sentence of patches (arXiv:2010.11929).
+"""Vision Transformer (ViT): a Transformer encoder over image patches (arXiv:2010.11929).
 
     image → patches + positions → [class token] → block × depth → norm → pool → class logits
 
-With a second token and a second head it is the distilled DeiT (arXiv:2012.12877); with convolutions
-in place of patches and a learned weighted mean in place of the token, the compact CCT
+With two class tokens and two heads it is the distilled DeiT (arXiv:2012.12877); with convolutions
+instead of patches and attention pooling instead of a class token, the compact CCT
 (arXiv:2104.05704).
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import keras
 from keras import ops
 
 from tfx_transformer.checks import check_choice, check_positive, check_rate
-from tfx_transformer.config import Configured
+from tfx_transformer.config import Serializable
 from tfx_transformer.layers import (
     NORM,
     POSITION,
@@ -22,9 +22,10 @@ from tfx_transformer.layers import (
     TransformerBlock,
 )
 from tfx_transformer.layers.dense import apply_dense, build_dense
+from tfx_transformer.models.base import ImageModel, check_images, run_blocks
 
-VARIANTS: dict[str, dict[str, Any]] = {  # table 1 of arXiv:2010.11929, of 2012.12877
-    "tiny": dict(image_size=16, patch_size=4, dim=16, depth=2, num_heads=4, mlp_dim=24),
+VARIANTS: dict[str, dict[str, Any]] = {  # table 1 of 2010.11929 and of 2012.12877
+    "test": dict(image_size=16, patch_size=4, dim=16, depth=2, num_heads=4, mlp_dim=24),
     "ti16": dict(image_size=224, patch_size=16, dim=192, depth=12, num_heads=3, mlp_dim=768),
     "s16": dict(image_size=224, patch_size=16, dim=384, depth=12, num_heads=6, mlp_dim=1536),
     "s32": dict(image_size=224, patch_size=32, dim=384, depth=12, num_heads=6, mlp_dim=1536),
@@ -48,24 +49,23 @@ VARIANTS |= {
 }
 
 
-class ConvTokens(Configured, keras.layers.Layer):
-    """Convolutions, each with ReLU and max pooling: (B, h, w, C) → a map (B, h/2ⁿ, w/2ⁿ, D).
+class ConvTokens(Serializable, keras.layers.Layer):
+    """Convolutions, each with ReLU and max pooling: (B, h, w, C) → (B, h/2ⁿ, w/2ⁿ, D).
 
     Section 3.2 of arXiv:2104.05704.
 
     Args:
-        dim: D, of the last convolution.
+        dim: D, channels of the last convolution.
         depth: n; all but the last convolution have 64 channels.
     """
 
     def __init__(self, dim, depth=1, **kwargs):
         super().__init__(**kwargs)
         check_positive(dim=dim, depth=depth)
-        self.dim, self.depth = dim, depth
         shared = {"padding": "same", "dtype": self.dtype_policy}
-        plain = {"use_bias": False, "kernel_initializer": "he_normal"}
+        options = {"use_bias": False, "kernel_initializer": "he_normal"} | shared
         widths = [64] * (depth - 1) + [dim]
-        self.convolutions = [keras.layers.Conv2D(width, 3, **plain, **shared) for width in widths]
+        self.convolutions = [keras.layers.Conv2D(width, 3, **options) for width in widths]
         self.pool = keras.layers.MaxPooling2D(3, 2, **shared)
 
     def build(self, images_shape):
@@ -77,181 +77,167 @@ class ConvTokens(Configured, keras.layers.Layer):
     def call(self, images):
         x = images
         for convolution in self.convolutions:
-            x = ops.relu(self.pool(convolution(x)))  # as the pool of ReLUs, with a quarter of them
+            x = ops.relu(self.pool(convolution(x)))  # equal to pooling after ReLU, but cheaper
         return x
 
 
-class ViT(Configured, keras.Model):
-    """Classifies: images (B, h, w, C) → logits (B, num_classes).
+class ViT(ImageModel):
+    """Image classifier: images (B, h, w, C) → logits (B, num_classes).
+
+    Pixels are floats, normalized by mean and deviation; normalization "half" is -1 to 1.
 
     Args:
-        num_classes: of the head.
-        image_size: h = w for which the positions are learned; other sizes resize them.
-        dim, depth, num_heads, mlp_dim: D; blocks; H; F.
-        patch_size: P; None for convolutions, with `conv_depth` of them.
-        conv_depth: convolutions that make the tokens, where there are no patches.
-        channels: C.
-        projection: of patches, "conv" or "dense", which compute the same.
-        num_tokens: class tokens: 1; 2 with a head each whose mean is the answer (distilled); or 0.
-        pool: what the head reads: None is the class tokens, or "mean" if there are none. "mean" is
-            that of the patches, behind the last norm; "mean_first" before it; "sequence" their
-            learned weighted mean.
-        position: "learned" (resizes with the image), "sincos_2d", or another name in POSITION that
-            acts on tokens.
-        attention, activation, norm, dropout, drop_path, layer_scale, initializer: as in
-            `TransformerBlock`; dropout also falls on the embedded patches, drop_path grows with
-            the depth.
+        num_classes: number of classes; 0 returns features (B, D) instead of logits.
+        image_size: height and width of the images. Learned positions are resized for other sizes.
+        dim: width D of the tokens.
+        depth: number of blocks.
+        num_heads: attention heads of a block; divides `dim`.
+        mlp_dim: width of the feed-forward layers.
+        patch_size: height and width of a patch; None embeds images by convolutions instead.
+        conv_depth: number of convolutions, if `patch_size` is None.
+        channels: color channels of the images.
+        projection: embed patches by a convolution or a dense layer; both compute the same.
+        num_tokens: class tokens: 0, 1, or 2 for a distilled model, with the mean of two heads.
+        pool: input of the head: None is the class token, or the mean if there is none; "mean" of
+            the patches after the last norm; "mean_first" before it; "sequence" is their learned
+            weighted mean.
+        position: position embedding: "learned", "sincos_2d", or a name in POSITION that acts on
+            tokens, or a dict of its options.
+        attention: a name in ATTENTION, or a dict of its options.
+        activation: activation of the feed-forward layers.
+        norm: a name in NORM, or a dict of its options.
+        dropout: dropout rate of embedded patches and of each block's layers.
+        drop_path: rate at which the last block is skipped; it grows linearly over the blocks.
+        layer_scale: initial value of a learned factor on each block's layers; None for no factor.
+        initializer: Keras initializer of the kernels.
     """
 
     variants = VARIANTS
 
     def __init__(
         self,
-        num_classes,
-        image_size,
-        dim,
-        depth,
-        num_heads,
-        mlp_dim,
-        patch_size=None,
-        conv_depth=1,
-        channels=3,
-        projection="conv",
-        num_tokens=1,
-        pool=None,
-        position="learned",
-        attention="multi_head",
-        activation="gelu",
-        norm="layer",
-        dropout=0.0,
-        drop_path=0.0,
-        layer_scale=None,
-        initializer="glorot_uniform",
+        num_classes: int,
+        image_size: int,
+        dim: int,
+        depth: int,
+        num_heads: int,
+        mlp_dim: int,
+        patch_size: int | None = None,
+        conv_depth: int = 1,
+        channels: int = 3,
+        projection: Literal["conv", "dense"] = "conv",
+        num_tokens: int = 1,
+        pool: Literal["mean", "mean_first", "sequence"] | None = None,
+        position: str | dict[str, Any] = "learned",
+        attention: str | dict[str, Any] = "multi_head",
+        activation: str = "gelu",
+        norm: str | dict[str, Any] = "layer",
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+        layer_scale: float | None = None,
+        initializer: str | dict[str, Any] = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        check_positive(num_classes=num_classes, image_size=image_size, dim=dim, depth=depth)
-        check_positive(channels=channels)
+        super().__init__(num_classes, image_size, channels, **kwargs)
+        check_positive(dim=dim, depth=depth)
         check_choice(0, 1, 2, num_tokens=num_tokens)
         check_choice(None, "mean", "mean_first", "sequence", pool=pool)
         check_rate(dropout=dropout, drop_path=drop_path)
-        self.num_classes, self.image_size, self.channels = num_classes, image_size, channels
-        self.dim, self.depth, self.num_heads, self.mlp_dim = dim, depth, num_heads, mlp_dim
-        self.patch_size, self.conv_depth, self.projection = patch_size, conv_depth, projection
-        self.num_tokens, self.pool, self.position = num_tokens, pool, position
-        self.attention, self.activation, self.norm = attention, activation, norm
-        self.dropout, self.drop_path, self.layer_scale = dropout, drop_path, layer_scale
-        self.initializer = initializer
 
-        shared = {"dtype": self.dtype_policy}
         if patch_size is None:
-            self.convolutions = ConvTokens(dim, conv_depth, name="convolutions", **shared)
+            self.convolutions = self.make(ConvTokens, depth=conv_depth, name="convolutions")
         else:
-            self.patches = PatchEmbedding(
-                patch_size, dim, projection, initializer, name="patches", **shared
-            )
-        grid = self.grid((None, image_size, image_size, channels))
+            self.patches = self.make(PatchEmbedding, name="patches")
+        grid = self.grid(self.input_shapes())
         if position == "learned":
             position = {"kind": "learned", "max_length": grid[0] * grid[1], "grid": grid}
         if POSITION.find(position)[0].acts_on != "tokens":
             raise ValueError(f"position={position!r} belongs inside of attention")
-        self.place = POSITION.make(position, name="place", **shared)
+        shared = {"dtype": self.dtype_policy}
+        self.position_embedding = POSITION.make(position, name="position_embedding", **shared)
         if num_tokens:
             self.tokens = ClassToken(num_tokens, name="tokens", **shared)
         self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
-        self.blocks = [
-            TransformerBlock(
-                dim,
-                num_heads,
-                mlp_dim,
-                attention=attention,
-                activation=activation,
-                norm=norm,
-                dropout=dropout,
-                drop_path=drop_path * i / max(depth - 1, 1),
-                layer_scale=layer_scale,
-                initializer=initializer,
-                name=f"block_{i}",
-                **shared,
-            )
-            for i in range(depth)
-        ]
+        self.blocks = self.make_blocks(TransformerBlock, depth)
         self.last_norm = NORM.make(norm, name="last_norm", **shared)
 
     @property
-    def reads_tokens(self):
+    def pools_class_tokens(self):
         """Whether the heads read the class tokens, one each."""
         return self.pool is None and self.num_tokens > 0
+
+    @property
+    def patch_embedding(self):
+        return self.convolutions if self.patch_size is None else self.patches
 
     def grid(self, images_shape):
         """Rows and columns of tokens for images of this shape."""
         if self.patch_size is not None:
             return self.patches.grid(images_shape)
-        halve = 2**self.conv_depth
-        return tuple(size and -(-size // halve) for size in images_shape[1:3])
+        stride = 2**self.conv_depth
+        return tuple(size and -(-size // stride) for size in images_shape[1:3])
 
-    def build(self, images_shape):
-        size, shape = self.image_size, (None, None, self.dim)
-        images = (None, size, size, self.channels)
-        tokenizer = self.convolutions if self.patch_size is None else self.patches
-        tokenizer.build(images)
-        for layer in (self.place, *self.blocks, self.last_norm):
+    def build_layers(self):
+        shape = (None, None, self.dim)
+        self.patch_embedding.build(self.input_shapes())
+        for layer in (self.position_embedding, *self.blocks, self.last_norm):
             layer.build(shape)
         if self.num_tokens:
             self.tokens.build(shape)
-            self.token_place = self.add_weight(
-                shape=(self.num_tokens, self.dim), initializer="random_normal", name="token_place"
+            self.token_position = self.add_weight(
+                shape=(self.num_tokens, self.dim),
+                initializer="random_normal",
+                name="token_position",
             )
         if self.pool == "sequence":
             self.importance = build_dense(self, "importance", self.dim, 1)
+        count = self.num_tokens if self.pools_class_tokens else 1
         self.heads = [
             build_dense(self, f"head_{i}", self.dim, self.num_classes)
-            for i in range(self.num_tokens if self.reads_tokens else 1)
+            for i in range(count if self.num_classes else 0)
         ]
+
+    def layer_groups(self):
+        tokens = [self.tokens, self.token_position] if self.num_tokens else []
+        embeddings = [self.patch_embedding, self.position_embedding, *tokens]
+        return [embeddings, *([block] for block in self.blocks)]
 
     def call(self, images, training=None):
-        x, _ = self.encode(images, training=training)
-        answers = [
-            apply_dense(head, x[:, i : i + 1])[:, 0]  # (B, num_classes)
-            for i, head in enumerate(self.heads)
-        ]
-        return sum(answers[1:], answers[0]) / len(answers)
+        x, _ = self.encode(images, training=training)  # (B, heads, D)
+        if not self.num_classes:
+            return ops.mean(x, axis=1)
+        logits = [apply_dense(head, x[:, i]) for i, head in enumerate(self.heads)]
+        return sum(logits[1:], logits[0]) / len(logits)
 
     def encode(self, images, training=None):
-        """(B, h, w, C) → what the heads read (B, heads, D), and the weights [(B, H, N, N)]."""
+        """(B, h, w, C) → inputs of the heads (B, heads, D), attention maps."""
+        x, maps = self.encode_tokens(images, training=training)
+        if self.pool == "mean_first":
+            return self.last_norm(self.pool_tokens(x)), maps
+        return self.pool_tokens(self.last_norm(x)), maps
+
+    def encode_tokens(self, images, training=None):
+        """(B, h, w, C) → tokens (B, num_tokens + N, D) before the last norm, and attention maps."""
+        check_images(images, self.channels)
         grid = self.grid(images.shape)
+        x = self.patch_embedding(images)
         if self.patch_size is None:
-            x = self.convolutions(images)
             x = ops.reshape(x, (-1, grid[0] * grid[1], self.dim))  # (B, N, D)
-        else:
-            x = self.patches(images)
-        x = self.place(x, grid=grid)
+        x = self.position_embedding(x, grid=grid)
         if self.num_tokens:
             x = self.tokens(x)  # (B, tokens + N, D)
-            place = ops.pad(self.token_place, ((0, ops.shape(x)[1] - self.num_tokens), (0, 0)))
-            x = x + ops.cast(place, x.dtype)
+            padding = ((0, ops.shape(x)[1] - self.num_tokens), (0, 0))
+            x = x + ops.cast(ops.pad(self.token_position, padding), x.dtype)
         x = self.drop(x, training=training)
-        weights = []
-        for block in self.blocks:
-            x, seen, _ = block(x, training=training)
-            weights.append(seen["self"])
-        if self.pool == "mean_first":
-            return self.last_norm(self.summarise(x)), weights
-        return self.summarise(self.last_norm(x)), weights
+        x, maps, _ = run_blocks(self.blocks, x, training=training)
+        return x, maps
 
-    def summarise(self, x):
-        """(B, tokens + N, D) → the vectors that stand for the image, (B, heads, D)."""
-        if self.reads_tokens:
+    def pool_tokens(self, x):
+        """(B, num_tokens + N, D) → inputs of the heads, (B, heads, D)."""
+        if self.pools_class_tokens:
             return x[:, : self.num_tokens]
         x = x[:, self.num_tokens :]  # (B, N, D)
         if self.pool == "sequence":
-            share = ops.softmax(apply_dense(self.importance, x), axis=1)  # (B, N, 1)
-            return ops.matmul(ops.swapaxes(share, 1, 2), x)
+            weights = ops.softmax(apply_dense(self.importance, x), axis=1)  # (B, N, 1)
+            return ops.matmul(ops.swapaxes(weights, 1, 2), x)
         return ops.mean(x, axis=1, keepdims=True)
-
-    def attention_maps(self, images):
-        """{"block_0/self": (B, H, N, N), …}; class tokens come first among the N."""
-        if not self.built:
-            self.build(images.shape)
-        _, weights = self.encode(images)
-        return {f"block_{i}/self": seen for i, seen in enumerate(weights)}

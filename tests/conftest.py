@@ -1,15 +1,17 @@
-"""For all tests: TensorFlow without its notes, the same random numbers, and noise to draw."""
+"""For all tests: TensorFlow without its messages, fixed seeds, and untrained pipelines."""
+
+import io
 
 import numpy as np
 import pytest
 
-from tfx_transformer.quiet import import_tensorflow
+from tfx_transformer.runtime import import_tensorflow
 
 import_tensorflow()
 
 import keras  # noqa: E402
 
-RUNS = (  # trained once for all tests, and on one worker
+RUNS = (  # trained once for all tests, in one worker
     "run",
     "classify_run",
     "caption_run",
@@ -17,10 +19,13 @@ RUNS = (  # trained once for all tests, and on one worker
     "mask_run",
     "classify_text_run",
 )
+TEXTS = ["red cat", "old big dog", "blue dog and red cat"] * 20
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "red", "cat", "dog", "big", "##s", "blue"]
+CLASS_NAMES = ["Katze", "개", "犬", "dog"]
 
 
 def pytest_collection_modifyitems(items):
-    """Parallel workers take the tests of a file together, but those of a run wherever they are."""
+    """Tests of a file run in the same worker, and so do all tests of a run."""
     for item in items:
         needed = [name for name in RUNS if name in item.fixturenames]
         item.add_marker(
@@ -35,13 +40,13 @@ def seed():
 
 @pytest.fixture
 def draw():
-    """Normal noise of a shape, another at each call."""
+    """Returns normal noise of a shape, different at each call."""
     rng = np.random.default_rng(0)
     return lambda *shape: rng.normal(size=shape).astype("float32")
 
 
 @pytest.fixture
-def randomise(draw):
+def randomize(draw):
     """Fills every weight with noise, after a call if inputs are given: no zeros hide a bug."""
 
     def fill(layer, *inputs, scale=0.4):
@@ -55,17 +60,35 @@ def randomise(draw):
 
 
 @pytest.fixture(scope="session")
+def items():
+    """Inputs for each kind of pipeline; there is a fixture with the name of each kind."""
+    from PIL import Image
+
+    pixels = np.random.default_rng(0).integers(0, 256, (31, 20, 3), "uint8")
+    files = [io.BytesIO(), io.BytesIO()]
+    Image.fromarray(pixels).save(files[0], "png")
+    Image.fromarray(pixels.repeat(3, axis=1)).save(files[1], "jpeg")
+    images = [files[0].getvalue(), b"not an image", files[1].getvalue()]
+    texts = ["red cat", "", "old big dog", "blue " * 50]
+    return {
+        "captioner": images,
+        "classifier": images,
+        "generator": ["the old", "", "a dog", "여우 and\n the"],
+        "text_classifier": texts,
+        "translator": texts,
+    }
+
+
+@pytest.fixture(scope="session")
 def translator():
-    """Untrained, but whole: a tiny model with random weights, a tokenizer and a beam."""
+    """Untrained: a small model with random weights, a tokenizer and beam search."""
     from tfx_transformer.data import train_tokenizer
     from tfx_transformer.models import create_model
-    from tfx_transformer.translator import Translator
+    from tfx_transformer.pipelines import Translator
 
     keras.utils.set_random_seed(0)
-    texts = ["red cat", "old big dog", "blue dog and red cat"] * 20
-    tokenizer = train_tokenizer(texts, 30, byte_fallback=False)
-    model = create_model("transformer", "tiny", vocab_size=tokenizer.vocab_size, tie="none")
-    model.build({"source": (None, None), "target": (None, None)})
+    tokenizer = train_tokenizer(TEXTS, 30, byte_fallback=False)
+    model = create_model("transformer", "test", vocab_size=tokenizer.vocab_size, tie="none")
     rng = np.random.default_rng(0)
     for weight in model.trainable_weights:
         if len(weight.shape) > 1:
@@ -76,16 +99,14 @@ def translator():
 
 @pytest.fixture(scope="session")
 def captioner():
-    """The same for pictures."""
-    from tfx_transformer.captioner import Captioner
     from tfx_transformer.data import train_tokenizer
     from tfx_transformer.models import create_model
+    from tfx_transformer.pipelines import Captioner
 
     keras.utils.set_random_seed(0)
     texts = ["a red cat", "an old big dog", "blue dog and red cat"] * 20
     tokenizer = train_tokenizer(texts, 24, byte_fallback=False)
-    model = create_model("show_attend_tell", "tiny", vocab_size=tokenizer.vocab_size)
-    model.build({"image": (None, 32, 32, 3), "target": (None, None)})
+    model = create_model("show_attend_tell", "test", vocab_size=tokenizer.vocab_size)
     rng = np.random.default_rng(2)
     for weight in model.trainable_weights:
         weight.assign(0.7 * rng.normal(size=weight.shape))
@@ -94,17 +115,60 @@ def captioner():
 
 
 @pytest.fixture(scope="session")
+def classifier():
+    from tfx_transformer.models import create_model
+    from tfx_transformer.pipelines import Classifier
+
+    model = create_model("vit", "test", num_classes=4)
+    for weight in model.weights:
+        weight.assign(keras.random.normal(weight.shape, stddev=0.5, seed=len(weight.path)))
+    return Classifier(model, CLASS_NAMES, crop_ratio=0.8, top_k=3)
+
+
+@pytest.fixture(scope="session")
+def text_classifier():
+    """With SentencePiece; `wordpiece_classifier` has the tokenizer of BERT."""
+    from tfx_transformer.data import train_tokenizer
+
+    return make_text_classifier(train_tokenizer(TEXTS, 30, byte_fallback=False))
+
+
+@pytest.fixture(scope="session")
+def wordpiece_classifier():
+    from tfx_transformer.data import WordPiece
+
+    return make_text_classifier(WordPiece(PIECES))
+
+
+def make_text_classifier(tokenizer):
+    from tfx_transformer.models import create_model
+    from tfx_transformer.pipelines import TextClassifier
+
+    size = tokenizer.vocab_size
+    model = create_model("bert", "test", vocab_size=size, depth=1, head="classify", num_classes=4)
+    for weight in model.weights:
+        weight.assign(keras.random.normal(weight.shape, stddev=0.5, seed=len(weight.path)))
+    return TextClassifier(model, tokenizer, CLASS_NAMES, max_length=12, top_k=3)
+
+
+@pytest.fixture(scope="session")
 def language_model():
-    """Untrained, but whole: a tiny GPT with random weights, and a tokenizer of letters."""
-    from tfx_transformer.data.language import language_tokenizer
+    """Untrained: a small GPT with random weights, and a tokenizer of characters."""
+    from tfx_transformer.data.text.language import language_tokenizer
     from tfx_transformer.models import create_model
 
     keras.utils.set_random_seed(0)
     tokenizer = language_tokenizer("the old man and the sea,\na dog, 여우\n" * 9)
-    model = create_model("gpt", "tiny", vocab_size=tokenizer.vocab_size, depth=1, max_length=20)
-    model.build((None, None))
+    model = create_model("gpt", "test", vocab_size=tokenizer.vocab_size, depth=1, max_length=20)
     rng = np.random.default_rng(0)
     for weight in model.trainable_weights:
-        if "last_norm" not in weight.path:  # a random offset would always favour one letter
+        if "last_norm" not in weight.path:  # a random offset would always favor one character
             weight.assign(rng.normal(size=weight.shape))
     return model, tokenizer
+
+
+@pytest.fixture(scope="session")
+def generator(language_model):
+    from tfx_transformer.pipelines import Generator
+
+    return Generator(*language_model, "greedy", 8)

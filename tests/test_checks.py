@@ -4,6 +4,7 @@ from tfx_transformer.checks import (
     check_above_zero,
     check_choice,
     check_divides,
+    check_fraction,
     check_positive,
     check_rate,
     check_whole,
@@ -52,3 +53,10 @@ def test_a_count_is_a_whole_number(value):
     match = f"count must be a whole number, zero or more; got count={value!r}"
     with pytest.raises(ValueError, match=match):
         check_whole(count=value)
+
+
+@pytest.mark.parametrize("value", [0, 1.1, "0.5", None])
+def test_a_fraction_is_above_zero_and_at_most_one(value):
+    check_fraction(ratio=1)
+    with pytest.raises(ValueError, match=f"ratio must lie in 0 < ratio <= 1; got ratio={value!r}"):
+        check_fraction(ratio=value)

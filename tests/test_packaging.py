@@ -73,3 +73,28 @@ def test_a_plain_checkout_imports(tmp_path):
 def test_the_bare_name_says_what_to_import(name):
     result = python("-c", f"import {name}")
     assert f"import this folder as tfx_transformer.{name}, not as {name}" in result.stderr
+
+
+SAVE = """
+import sys, keras
+from tfx_transformer.layers import SinusoidalPosition, TokenEmbedding, TransformerBlock
+from tfx_transformer.models import create_model
+from tfx_transformer.training.losses import TokenCrossentropy
+layers = [TokenEmbedding(9, 8), SinusoidalPosition(), TransformerBlock(8, 2, 16)]
+model = keras.Sequential([keras.Input((None,), dtype="int32"), *layers, keras.layers.Dense(9)])
+model.compile("adam", TokenCrossentropy())
+model.save(sys.argv[1] + "/sequential.keras")
+create_model("vit", "test", num_classes=3).save(sys.argv[1] + "/vit.keras")
+"""
+
+
+@pytest.mark.parametrize("names", ["keras, tfx_transformer", "tfx_transformer, keras"])
+def test_keras_loads_saved_models_after_importing_the_package_alone(names, tmp_path):
+    assert python("-c", SAVE, str(tmp_path)).returncode == 0
+    code = f"import {names}\n"
+    for name in ("sequential", "vit"):
+        code += f"keras.saving.load_model({str(tmp_path / name)!r} + '.keras')\n"
+    result = python("-c", code)
+    assert result.returncode == 0, result.stderr
+    if names.startswith("tfx"):
+        assert "oneDNN" not in result.stderr and "AVX" not in result.stderr

@@ -1,4 +1,4 @@
-"""What the pages say runs as it stands, as a reader would type it."""
+"""The commands and Python blocks of README, CONTRIBUTING and docs are valid as they are written."""
 
 import functools
 import re
@@ -19,14 +19,27 @@ BLOCKS = {
 }
 
 
-def commands(text):
-    """The arguments of each command in the blocks for a shell."""
+def prose(text):
+    """A page without its code blocks."""
+    return re.sub(r"```.*?```", "", text, flags=re.S)
+
+
+def shell_lines(text):
+    """The lines of the shell blocks, and the commands with arguments in running text."""
     for block in re.findall(r"```sh\n(.*?)```", text, flags=re.S):
-        for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
-            if words[:1] == ["tfx-transformer"]:
-                words = words[: words.index("<")] if "<" in words else words
-                yield [word for word in words[1:] if word != "…"]
+        yield from block.replace("\\\n", " ").splitlines()
+    for line in re.findall(r"`(tfx-transformer [^`]+)`", prose(text)):
+        if len(line.split()) > 2 or line.split()[1] in ("layers", "list"):
+            yield line.replace("\n", " ")
+
+
+def commands(text):
+    """The arguments of each tfx-transformer command of a page."""
+    for line in shell_lines(text):
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["tfx-transformer"] and "--help" not in words:
+            words = words[: words.index("<")] if "<" in words else words
+            yield [word for word in words[1:] if word != "…"]
 
 
 @pytest.mark.parametrize("path", [path for path, blocks in BLOCKS.items() if blocks])
@@ -44,24 +57,30 @@ def test_the_readme_has_python_blocks():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_and_targets_that_a_page_names_exist(page):
-    prose = re.sub(r"```.*?```", "", TEXTS[page], flags=re.S)
-    for path in re.findall(r"\]\(((?!http)[^)#]+)\)", prose):
+    for path in re.findall(r"\]\(((?!http)[^)#]+)\)", prose(TEXTS[page])):
         assert (ROOT / page).parent.joinpath(path).exists(), f"{page} links to {path}"
+    for path in re.findall(r"python (benchmarks/\w+\.py)", TEXTS[page]):
+        assert (ROOT / path).exists(), f"{page} runs {path}"
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M)
     for target in re.findall(r"`make ([a-z-]+)", TEXTS[page]):
-        assert target in targets, f"{page} says make {target}, which the Makefile has not"
+        assert target in targets, f"{page} names make {target}, which is not in the Makefile"
 
 
-def test_the_command_line_takes_every_command_of_every_page(monkeypatch):
+def test_the_command_line_accepts_every_command_of_every_page(monkeypatch):
     called = []
 
-    def idle(function):
-        return functools.wraps(function)(lambda *_, **__: called.append(function.__name__))
+    def idle(name, function):
+        return functools.wraps(function)(lambda *_, **__: called.append(name))
 
-    train_command = cli.train_command
-    monkeypatch.setattr(cli, "COMMANDS", {name: idle(f) for name, f in cli.COMMANDS.items()})
-    monkeypatch.setattr(cli, "train_command", lambda name: idle(train_command(name)))
+    idle_commands = {name: idle(name, function) for name, function in cli.COMMANDS.items()}
+    monkeypatch.setattr(cli, "COMMANDS", idle_commands)
     found = [arguments for text in TEXTS.values() for arguments in commands(text)]
-    for arguments in found:
-        cli.main(arguments)
-    assert len(called) == len(found) > 30 and {"train", "compare", "plot"} <= set(called)
+    for name, *arguments in found:
+        if name == "train":
+            recipe, folder = cli.parse_train(arguments)
+            assert recipe.steps and folder
+            called.append(name)
+        else:
+            cli.main([name, *arguments])
+    assert len(called) == len(found) > 40
+    assert {"train", "compare", "evaluate", "layers", "list", "plot"} <= set(called)

@@ -4,20 +4,20 @@ from tfx_transformer.registry import Registry
 
 
 class Part:
-    def __init__(self, size=1, colour="red"):
-        self.size, self.colour = size, colour
+    def __init__(self, size=1, color="red"):
+        self.size, self.color = size, color
 
 
 PARTS = Registry("part", {"part": Part})
 
 
-def test_a_name_or_a_dict_builds_and_the_dict_wins_over_what_is_shared():
+def test_options_in_a_spec_override_shared_ones():
     assert PARTS.make("part").size == 1
-    made = PARTS.make({"kind": "part", "size": 2}, size=3, colour="blue")
-    assert (made.size, made.colour) == (2, "blue")
+    made = PARTS.make({"kind": "part", "size": 2}, size=3, color="blue")
+    assert (made.size, made.color) == (2, "blue")
 
 
-def test_the_spec_is_left_as_it_was():
+def test_the_spec_is_not_changed():
     spec = {"kind": "part", "size": 2}
     PARTS.make(spec)
     assert spec == {"kind": "part", "size": 2}

@@ -1,4 +1,4 @@
-"""Early errors: each names the argument, the rule and the value."""
+"""Checks of arguments; each error names the argument, the rule and the value."""
 
 
 def check_positive(**sizes) -> None:
@@ -30,15 +30,15 @@ def check_rate(**rates) -> None:
             raise ValueError(f"{name} must lie in 0 <= {name} < 1; got {name}={value!r}")
 
 
-def check_share(**shares) -> None:
-    """`check_share(crop_ratio=crop_ratio)`: every share lies in 0 < share ≤ 1."""
-    for name, value in shares.items():
+def check_fraction(**fractions) -> None:
+    """`check_fraction(crop_ratio=crop_ratio)`: every fraction lies in 0 < fraction ≤ 1."""
+    for name, value in fractions.items():
         if not isinstance(value, int | float) or not 0 < value <= 1:
             raise ValueError(f"{name} must lie in 0 < {name} <= 1; got {name}={value!r}")
 
 
 def check_choice(*known, **choices) -> None:
-    """`check_choice("add", "concat", combine=combine)`: every choice is one of the known."""
+    """`check_choice("add", "concat", combine=combine)`: every choice is a known one."""
     for name, value in choices.items():
         if value not in known:
             raise ValueError(f"unknown {name} {value!r}; known: {', '.join(map(str, known))}")

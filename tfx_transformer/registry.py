@@ -1,4 +1,4 @@
-"""Names for interchangeable parts."""
+"""Registries: classes by name, built from a name or a dict of options."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ Spec = str | dict[str, Any]  # "multi_head" or {"kind": "grouped_query", "num_kv
 
 
 class Registry(dict):
-    """A dict of classes by name that builds them, and whose errors list the known names."""
+    """A dict of classes by name; its errors list the known names."""
 
     def __init__(self, what: str, entries: dict[str, type]):
         super().__init__(entries)
         self.what = what
 
     def find(self, spec: Spec) -> tuple[Any, dict[str, Any]]:
-        """A spec is plain data, so it survives saving → the class it names, its own options."""
+        """A spec → its class and options. A spec is plain data, so it can be saved."""
         options = dict(spec) if isinstance(spec, dict) else {"kind": spec}
         kind = options.pop("kind", None)
         if not isinstance(kind, str) or kind not in self:
@@ -21,6 +21,6 @@ class Registry(dict):
         return self[kind], options
 
     def make(self, spec: Spec, **shared) -> Any:
-        """The part that a spec names, built; an option in the spec wins over a shared one."""
+        """Builds the class of a spec; options in the spec override shared ones."""
         part, options = self.find(spec)
         return part(**shared | options)

@@ -1,30 +1,39 @@
 """The command `tfx-transformer`. Each command imports TensorFlow only when it runs."""
 
+import dataclasses
+import difflib
 import json
+import pkgutil
+import re
 import sys
 from collections.abc import Callable
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from tfx_transformer import __version__
-from tfx_transformer.train import RECIPES
-from tfx_transformer.train.commands_image import caption, classify, read_file
-from tfx_transformer.train.commands_text import classify_text, generate, translate
-from tfx_transformer.train.searching import Search
-from tfx_transformer.train.start import start_tensorflow
+import tfx_transformer
+from tfx_transformer.runtime import start_tensorflow
+from tfx_transformer.train.options import PipelineOptions, given, model_options, options_class
+from tfx_transformer.train.recipe import ModelOptions, Recipe
+from tfx_transformer.train.recipes import MODULES, RECIPES
+from tfx_transformer.train.tasks import load_commands
 
-Searching = Annotated[Search, tyro.conf.arg(name="")]
-AS_THE_RECIPE = Search()
+PROG = "tfx-transformer"
+Options = Annotated[PipelineOptions, tyro.conf.arg(name="")]
+NO_OPTIONS = PipelineOptions()
+EXPORT_FOLDER = Path(tfx_transformer.__file__).parent / "export"  # each module is a format
+FORMATS = tuple(module.name for module in pkgutil.iter_modules([str(EXPORT_FOLDER)]))
 
 
 def demo(folder: str = "runs/demo") -> None:
-    """Train, export, serve and look at a small translator and a small classifier.
+    """Train, export, serve and plot a small translator and a small classifier.
 
-    Emoji names, English → Korean, and handwritten digits; both are embedded in packages.
+    The data are embedded: emoji names, English → Korean, and handwritten digits.
 
     Args:
-        folder: where everything goes.
+        folder: where everything is written.
     """
     start_tensorflow()
     from tfx_transformer.train.demo import run
@@ -43,10 +52,10 @@ def layers() -> None:
 
 
 def list_models(as_json: Annotated[bool, tyro.conf.arg(name="json")] = False) -> None:
-    """List the models: variants, parameters, papers, and whose weights they can take.
+    """List the models: variants, parameters, papers and supported checkpoints.
 
     Args:
-        as_json: for programs.
+        as_json: print JSON.
     """
     start_tensorflow()
     from tfx_transformer.train.listing import show
@@ -55,91 +64,84 @@ def list_models(as_json: Annotated[bool, tyro.conf.arg(name="json")] = False) ->
 
 
 def evaluate(
-    run: tyro.conf.Positional[str], data: tuple[str, ...] = (), search: Searching = AS_THE_RECIPE
+    run: tyro.conf.Positional[str], data: tuple[str, ...] = (), options: Options = NO_OPTIONS
 ) -> None:
-    """Score a run.
+    """Score a run on its test set or on other data.
 
-    A translator: sacreBLEU with its signature, chrF, lower-cased tokenised BLEU, perplexity. A
-    classifier: accuracy, top-5 accuracy, loss, calibration error, the accuracy of each class, and
-    a picture of the confusions in the run's folder. A language model: perplexity, accuracy, bits
-    per character; a model that fills in blanks: accuracy and perplexity of these. A model that
-    describes pictures: BLEU-1 to 4 against all captions, chrF.
+    The scores depend on the task: for example BLEU, chrF and perplexity, or accuracy, calibration
+    error and a plot of the confusion matrix.
 
     Args:
-        run: the run's folder.
-        data: another test set than the recipe's: a source, two files of sentences, or pictures,
-            their captions and, if not a tenth of them are meant, a file of names.
+        run: the run folder.
+        data: another test set: a source, two files of sentences, or images, captions and names.
+        options: of the pipeline.
     """
     start_tensorflow()
-    from tfx_transformer.train.evaluation import evaluate
+    from tfx_transformer.train.run import evaluate
 
-    print(json.dumps(evaluate(run, data, search), indent=2))
+    print(json.dumps(evaluate(run, data, **given(options)), indent=2))
 
 
 def export(
     run: tyro.conf.Positional[str],
     to: str,
-    format: Literal["saved_model", "ctranslate2", "litert", "onnx"] = "saved_model",
+    format: Literal[FORMATS] = "saved_model",  # type: ignore[valid-type]
     ids_only: bool = False,
-    jit_compile: bool = False,
-    top_k: int | None = None,
-    search: Searching = AS_THE_RECIPE,
+    options: Options = NO_OPTIONS,
 ) -> None:
-    """Write a run's model as a SavedModel.
+    """Export a trained model to a new folder.
 
-    A translator takes and gives strings, with the search inside; a language model too. A classifier
-    takes the bytes of pictures, or texts, and gives names of classes; a captioner takes pictures
-    and gives sentences.
+    A SavedModel takes strings or the bytes of image files, and returns strings, or labels with
+    scores: tokenizers, image decoding and the decoder are inside.
 
     Args:
-        run: the run's folder; or one of Hugging Face with a Marian translator, or hf:OWNER/NAME.
+        run: the run folder; or a Marian model of Hugging Face, also as hf:OWNER/NAME.
         to: the new folder.
-        format: a SavedModel; of a translator also what CTranslate2 runs, without the search; of a
-            classifier of pictures also what LiteRT runs, in 8 bits, or ONNX, without the decoding
-            of files.
-        ids_only: of a translator: token ids in and out; needs nothing but TensorFlow to load.
-        jit_compile: of a translator or classifier of pictures: let XLA compile the model: faster
-            once it has seen a shape, seconds before.
-        top_k: of a classifier: how many classes are named, 5 by default; of a language model: out
-            of how many tokens it draws.
+        format: saved_model; ctranslate2 (translators; without the decoder's options); litert (image
+            classifiers, 8-bit) or onnx (image classifiers), without the decoding of image files.
+        ids_only: token ids instead of text; the export then needs no tensorflow-text.
+        options: of the pipeline. For classifiers, top_k is the number of classes to return.
     """
     start_tensorflow()
-    from tfx_transformer.convert.hub import find_folder
-    from tfx_transformer.convert.marian import is_marian
-    from tfx_transformer.export import inspect_export
-    from tfx_transformer.train.exporting import export_run
-    from tfx_transformer.train.folder import load_run
-    from tfx_transformer.train.foreign import export_foreign
+    from tfx_transformer.export import export
+    from tfx_transformer.export.saved_model import inspect
+    from tfx_transformer.train.loading import load_pipeline
+    from tfx_transformer.train.run_folder import load_run
 
-    source = find_folder(run)
-    if format == "ctranslate2" or is_marian(source):
-        folder = export_foreign(source, to, format, search, ids_only, jit_compile)
-    else:
-        folder = export_run(load_run(source), to, search, ids_only, jit_compile, top_k, format)
-    print(folder)
+    is_run = (Path(run) / "recipe.json").exists()
+    card = load_run(run).card() if is_run else f"From {Path(run).name}.\n"
+    pipeline = load_pipeline(run, **given(options))
+    only = {"ids_only": True} if ids_only else {}
+    print(export(pipeline, to, card, format, **only))
     if format == "saved_model":
-        print(inspect_export(folder))
+        print(inspect(to))
 
 
 def inspect(folder: tyro.conf.Positional[str]) -> None:
     """Show the signatures of a SavedModel, and which of its ops need tensorflow-text."""
     start_tensorflow()
-    from tfx_transformer.export import inspect_export
+    from tfx_transformer.export.saved_model import inspect
 
-    print(inspect_export(folder))
+    print(inspect(folder))
 
 
 def compare(runs: tyro.conf.Positional[tuple[str, ...]], to: str = "runs/comparison") -> None:
-    """Score translators of one test set side by side, also by the length of their sentences.
+    """Compare translators with the same test set, also by the length of sentences.
 
     Args:
-        runs: their folders.
-        to: where the table and the picture go.
+        runs: run folders.
+        to: folder of the table and the picture.
     """
     start_tensorflow()
-    from tfx_transformer.train.comparison import compare
+    from tfx_transformer.train.run_folder import load_run
 
-    table, picture = compare(runs, to)
+    if not runs:
+        raise ValueError("runs must name at least one run folder")
+    first, *others = (load_run(folder) for folder in runs)
+    for other in others:
+        if type(other.task) is not type(first.task):
+            raise ValueError(f"{other.folder} holds a {other.task.noun}, not a {first.task.noun}")
+    table, picture = first.task.compare([first, *others], to)
     print(f"{table}\n{picture}")
 
 
@@ -151,97 +153,161 @@ def plot(
     word: str | None = None,
     format: Literal["png", "svg", "pdf"] = "png",
 ) -> None:
-    """Draw what a run does with a sentence, or with a picture.
+    """Plot the learning curves and the attention of a trained model for one input.
 
-    Of a translator: the alignment with its translation, all heads of a layer, what one word attends
-    to, the positions and the mask. Of a classifier: the attention rollout over the picture, the
-    heads of a layer, how far they look, the similarity of positions and the first filters. Of a
-    captioner: the picture once for each word, with the regions it was said of. Of a model of texts:
-    the heads of a layer. Of all: the learning curves.
+    The plots depend on the task and the model: for example the alignment of a translation, the
+    attention rollout of an image, the image regions of each word, the heads of a block.
 
     Args:
-        run: the run's folder.
-        what: a text, or a picture file.
-        to: folder of the pictures; `pictures` in the run's folder if None.
+        run: the run folder.
+        what: a text, or an image file.
+        to: folder of the pictures; `pictures` in the run folder if None.
         layer: which block; -1 is the last.
-        word: of a translator: whose attention to draw; the longest if None.
+        word: the source word whose attention is plotted; the longest if None.
         format: of the files.
     """
     start_tensorflow()
-    from tfx_transformer.train.caption_pictures import draw_caption
-    from tfx_transformer.train.folder import CaptionRun, ClassifyRun, TranslateRun, load_run
-    from tfx_transformer.train.image_pictures import draw_image
-    from tfx_transformer.train.pictures import draw
-    from tfx_transformer.train.text_pictures import draw_text
+    from tfx_transformer.train.run_folder import load_run
 
     loaded = load_run(run)
-    if isinstance(loaded, TranslateRun):
-        paths = draw(loaded, what, to, layer, word, format)
-    elif isinstance(loaded, CaptionRun):
-        paths = draw_caption(loaded, read_file(what), to, format)
-    elif isinstance(loaded, ClassifyRun):
-        paths = draw_image(loaded, read_file(what), to, layer, format)
-    else:
-        paths = draw_text(loaded, what, to, layer, format)
-    for path in paths:
+    for path in loaded.task.plot(loaded, what, to=to, layer=layer, word=word, format=format):
         print(path)
 
 
-def train_command(name: str):
-    """The command that trains a recipe, with an option for each of its fields."""
-    kind = type(RECIPES[name])
+COMMANDS: dict[str, Callable[..., None]] = {
+    "compare": compare,
+    "demo": demo,
+    "evaluate": evaluate,
+    "export": export,
+    "inspect": inspect,
+    "layers": layers,
+    "list": list_models,
+    "plot": plot,
+}
+COMMANDS |= load_commands()
 
-    def train(
-        recipe: Annotated[kind, tyro.conf.arg(name="")] = RECIPES[name],  # type: ignore[valid-type]
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The model; options that are not given are as in its variant."""
+
+    name: str
+    """A model of the zoo: see `tfx-transformer list`."""
+    variant: str | None = None
+    """A named set of sizes; not needed if all sizes are given."""
+
+
+def parse_train(arguments: list[str]) -> tuple[Recipe, str]:
+    """The recipe and the folder of `train RECIPE …`."""
+    name, arguments = arguments[0], arguments[1:]
+    if name not in RECIPES:
+        close = difflib.get_close_matches(name, RECIPES, 1)
+        hint = f"did you mean {close[0]}?" if close else f"see {PROG} train --help"
+        raise ValueError(f"unknown recipe {name!r}; {hint}")
+    recipe: Any = RECIPES[name]
+    model, flat = recipe.model, _flat_recipe(recipe, _model_name(arguments) or recipe.model.name)
+
+    def parse(
+        recipe: Annotated[type(flat), tyro.conf.arg(name="")] = flat,  # type: ignore[valid-type]
         folder: str = f"runs/{name}",
-    ) -> None:
-        start_tensorflow()
-        from tfx_transformer.train.run import train
+    ):
+        """Parse the options.
 
-        print(json.dumps(train(recipe, folder), indent=2))
-        print(f"next: tfx-transformer export {folder} --to {folder}/export")
+        Args:
+            recipe: options of the recipe.
+            folder: the run folder; a repeated command continues the run in it.
+        """
+        return recipe, folder
 
-    train.__doc__ = f"Train {name}, or go on with it after a stop."
-    return train
+    description = re.sub(r"\n(Time|Result):", r"\n\n\1:", MODULES[name].__doc__ or "")
+    parsed, folder = tyro.cli(
+        parse, prog=f"{PROG} train {name}", description=description, args=arguments
+    )
+    chosen = given(parsed.model)
+    own = model.options if chosen["name"] == model.name else {}
+    options = own | {k: v for k, v in chosen.items() if k not in ("name", "variant")}
+    types = model_options(chosen["name"])
+    for key, value in options.items():  # options that take no name at all, such as attention
+        if value == "none" and "none" not in str(types[key].type):
+            options[key] = None
+    values = {field.name: getattr(parsed, field.name) for field in dataclasses.fields(recipe)}
+    values["model"] = ModelOptions(chosen["name"], chosen.get("variant"), options)
+    return type(recipe)(**values), folder
+
+
+def _model_name(arguments: list[str]) -> str | None:
+    """The value of --model.name, which decides which other options there are."""
+    for i, argument in enumerate(arguments):
+        flag, _, value = argument.partition("=")
+        if flag == "--model.name":
+            return value or "".join(arguments[i + 1 : i + 2])
+    return None
+
+
+def _flat_recipe(recipe: Any, name: str) -> Any:
+    """The recipe with an option for each constructor argument of its model."""
+    own = recipe.model if recipe.model.name == name else ModelOptions(name)
+    options = {k: v for k, v in model_options(name).items() if k not in recipe.set_by_task}
+    defaults = {k: v for k, v in own.options.items() if not isinstance(v, dict | type(None))}
+    kind = options_class("Model", options, (ModelChoice,), **defaults)
+    model = kind(name=name, variant=own.variant)
+    fields = [("model", kind, dataclasses.field(default=model))]
+    flat = dataclasses.make_dataclass("Recipe", fields, bases=(type(recipe),), frozen=True)
+    values = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
+    return flat(**values | {"model": model})
+
+
+def recipe_list() -> str:
+    """The recipes with the first line of their docstrings."""
+    width = max(map(len, RECIPES))
+    lines = [f"  {name:<{width}}  {MODULES[name].__doc__.split(chr(10))[0]}" for name in RECIPES]
+    return "\n".join(
+        [
+            f"usage: {PROG} train RECIPE [OPTIONS]",
+            "",
+            "Train a recipe, or continue it after a stop. `RECIPE --help` lists options. Recipes:",
+            *lines,
+        ]
+    )
+
+
+def run_train(arguments: list[str]) -> None:
+    """`train RECIPE …`, or the list of recipes."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(recipe_list())
+        return
+    recipe, folder = parse_train(arguments)
+    start_tensorflow()
+    from tfx_transformer.train.run import train
+
+    print(json.dumps(train(recipe, folder), indent=2))
+    print(f"next: {PROG} export {folder} --to {folder}/export")
 
 
 def train() -> None:
     """Train a recipe; `tfx-transformer train --help` lists them."""
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "caption": caption,
-    "classify": classify,
-    "classify-text": classify_text,
-    "compare": compare,
-    "demo": demo,
-    "evaluate": evaluate,
-    "export": export,
-    "generate": generate,
-    "inspect": inspect,
-    "layers": layers,
-    "list": list_models,
-    "plot": plot,
-    "train": train,
-    "translate": translate,
-}
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Entry point."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    commands, prog = COMMANDS, "tfx-transformer"
-    about = "Attention models on Keras 3 and TensorFlow."
-    if arguments[:1] == ["train"]:  # a second level: one command for each recipe
-        commands = {name: train_command(name) for name in RECIPES}
-        prog, about, arguments = f"{prog} train", "Train a recipe.", arguments[1:]
+    prog = f"{PROG} train" if arguments[:1] == ["train"] else PROG
     if arguments == ["--version"]:
-        print(f"tfx-transformer {__version__}")
+        print(f"{PROG} {tfx_transformer.__version__}")
         return
     try:
-        tyro.extras.subcommand_cli_from_dict(commands, prog=prog, description=about, args=arguments)
+        if arguments[:1] == ["train"]:
+            run_train(arguments[1:])
+            return
+        commands = dict(sorted((COMMANDS | {"train": train}).items()))
+        tyro.extras.subcommand_cli_from_dict(
+            commands,
+            prog=PROG,
+            description="Attention models on Keras 3 and TensorFlow.",
+            args=arguments,
+        )
     except (ValueError, FloatingPointError, OSError, ImportError) as error:
-        sys.exit(f"{prog}: {error}")  # a wrong value in one line, not in a page of frames
+        sys.exit(f"{prog}: {error}")  # one line instead of a traceback
 
 
 if __name__ == "__main__":

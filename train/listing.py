@@ -1,4 +1,4 @@
-"""All models of the zoo in a table: variants, sizes, papers, and whose weights they can take."""
+"""The table of all models: variants, parameters, papers, and supported checkpoints."""
 
 import json
 from typing import Any
@@ -7,41 +7,30 @@ from tfx_transformer.convert.load import LAYOUTS
 from tfx_transformer.models import MODELS, create_model
 from tfx_transformer.models.published import PUBLISHED
 
-WHOLE = {"Transformer": ["Marian", "CTranslate2"]}  # these come with their texts
+TRANSLATORS = {"transformer": ["Marian", "CTranslate2"]}  # checkpoints with tokenizers
 
 
 def rows() -> list[dict[str, Any]]:
     """One for each variant."""
-    found = []
+    table = []
     for name, kind in MODELS.items():
         published = PUBLISHED[name]
-        families = [layout.family for layout in LAYOUTS.get(kind.__name__, ())]
-        families += WHOLE.get(kind.__name__, ())
+        families = [layout.family for layout in LAYOUTS.get(kind, ())]
+        families += TRANSLATORS.get(name, ())
         for variant in kind.variants:
             options, count = published.options_of(variant), published.counts.get(variant)
-            found.append(
+            table.append(
                 {
                     "model": name,
                     "variant": variant,
-                    "parameters": count or count_parameters(name, variant, options),
+                    "parameters": count or create_model(name, variant, **options).count_params(),
                     "is_published": count is not None,
                     "with": options,
                     "paper": published.papers,
                     "weights": list(dict.fromkeys(families)),
                 }
             )
-    return found
-
-
-def count_parameters(name: str, variant: str, options: dict[str, Any]) -> int:
-    """Of a model that is built; those without a published count are small."""
-    model = create_model(name, variant, **options)
-    size = getattr(model, "image_size", None)
-    if size is None or "vocab_size" in options:
-        model.build({"source": (None, None), "target": (None, None)})
-    else:
-        model.build((None, size, size, 3))
-    return model.count_params()
+    return table
 
 
 def show(as_json: bool = False) -> str:
@@ -59,4 +48,4 @@ def show(as_json: bool = False) -> str:
     text = [
         "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in lines
     ]
-    return "\n".join([*(line.rstrip() for line in text), "", "* our own size"])
+    return "\n".join([*(line.rstrip() for line in text), "", "* not published: our own variant"])

@@ -1,4 +1,4 @@
-"""What every entry of POSITION promises."""
+"""Contract of every entry of POSITION."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,10 @@ SHAPE = {"tokens": (B, T, D), "heads": (B, H, T, D), "scores": (B, H, T, S)}
 
 
 @pytest.fixture(params=sorted(POSITION))
-def layer(request, randomise):
+def layer(request, randomize):
     layer = POSITION.make(request.param, **OPTIONS.get(request.param, {}))
     layer(draw(layer))
-    return randomise(layer)
+    return randomize(layer)
 
 
 def draw(layer):
@@ -26,7 +26,7 @@ def apply(layer, x, start, **kwargs):
     return ops.convert_to_numpy(layer(x, start=start, **kwargs))
 
 
-def test_it_says_where_it_belongs(layer):
+def test_acts_on_is_known(layer):
     assert layer.acts_on in SHAPE
 
 
@@ -46,29 +46,29 @@ def test_a_tensor_start_gives_the_same_as_a_number(layer):
     np.testing.assert_allclose(at_tensor, apply(layer, x, 3, **grid), atol=1e-5)
 
 
-def test_equal_tokens_are_told_apart(layer):
+def test_equal_tokens_get_different_vectors(layer):
     x = np.ones_like(draw(layer))
     y = apply(layer, x, 0)
     assert not np.allclose(y[..., 0, :], y[..., 1, :])
 
 
-def test_attention_is_a_set_function_until_positions_are_added(layer, randomise):
+def test_attention_is_a_set_function_until_positions_are_added(layer, randomize):
     order = np.random.default_rng(1).permutation(T)
     x = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
     inside = layer.acts_on != "tokens"
     spec = next(name for name in POSITION if POSITION[name] is type(layer)) if inside else None
     attention = MultiHeadAttention(dim=D, num_heads=2, position=spec)
-    place = (lambda z: z) if inside else layer
-    attention(place(x))
-    randomise(attention)
+    add_position = (lambda z: z) if inside else layer
+    attention(add_position(x))
+    randomize(attention)
 
     def out(z):
-        return ops.convert_to_numpy(attention(place(z))[0])
+        return ops.convert_to_numpy(attention(add_position(z)))
 
     plain = MultiHeadAttention(dim=D, num_heads=2)
     plain(x)
-    permuted = ops.convert_to_numpy(plain(x[:, order])[0])
-    np.testing.assert_allclose(permuted, ops.convert_to_numpy(plain(x)[0])[:, order], atol=1e-5)
+    permuted = ops.convert_to_numpy(plain(x[:, order]))
+    np.testing.assert_allclose(permuted, ops.convert_to_numpy(plain(x))[:, order], atol=1e-5)
     assert np.abs(out(x[:, order]) - out(x)[:, order]).max() > 1e-2
 
 

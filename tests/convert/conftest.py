@@ -1,4 +1,4 @@
-"""Checkpoints of others and what their libraries compute, from `tests/fixtures`."""
+"""Checkpoints of other libraries and the outputs of these libraries, from `tests/fixtures`."""
 
 import importlib.util
 import subprocess
@@ -22,7 +22,7 @@ def read():
 
 @pytest.fixture(scope="session")
 def stored():
-    """The images of a fixture, and the logits that its library made of them."""
+    """The images of a fixture, and the logits that its library computed from them."""
 
     def get(name, folder=FIXTURES):
         with np.load(folder / f"{name}.npz") as file:
@@ -32,14 +32,14 @@ def stored():
 
 
 @pytest.fixture
-def own_weights():
-    """The weights of a model of ours by path."""
+def weights_by_path():
+    """The weights of our model by path."""
     return lambda model: {w.path: keras.ops.convert_to_numpy(w) for w in model.weights}
 
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory):
-    """The folder of fixtures that `make_swin_fixtures.py` makes with other weights, now."""
+    """A folder of fixtures that `make_swin_fixtures.py` makes now, with other weights."""
     for name in ("torch", "timm", "transformers"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")

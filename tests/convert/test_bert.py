@@ -1,6 +1,6 @@
-"""BERTs of Hugging Face give its numbers.
+"""BERT checkpoints of Hugging Face give the outputs of its library.
 
-The fixtures and what the library computes were stored by `fixtures/make_text_fixtures.py`.
+The fixtures and the outputs of the library were stored by `fixtures/make_text_fixtures.py`.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ OPTIONS = {
     "hugging_face_bert_pretraining": {"head": "mlm", "next_sentence": True},
     "hugging_face_bert_classify": {"head": "classify", "num_classes": 5},
 }
-THEIRS = {  # our output → what the library calls it, by what our model gives
+THEIRS = {  # our output → the name of the library's, by fixture
     "hugging_face_bert": {"tokens": "last_hidden_state", "sentence": "pooler_output"},
     "hugging_face_bert_mlm": "logits",
     "hugging_face_bert_pretraining": {
@@ -40,7 +40,7 @@ def make(**options):
 
 
 def stored(name, folder=FIXTURES):
-    """The inputs of a fixture, and what the library made of them, as our model gives it."""
+    """The inputs of a fixture, and the outputs of the library in the structure of ours."""
     with np.load(folder / f"{name}.npz") as file:
         arrays = dict(file)
     inputs = {part: arrays[part] for part in ("tokens", "segments")}
@@ -49,22 +49,22 @@ def stored(name, folder=FIXTURES):
 
 def check(model, name, folder=FIXTURES):
     inputs, expected = stored(name, folder)
-    found = model(inputs)
-    keras.tree.assert_same_structure(found, expected)
-    for one, other in zip(keras.tree.flatten(found), keras.tree.flatten(expected), strict=True):
+    outputs = model(inputs)
+    keras.tree.assert_same_structure(outputs, expected)
+    for one, other in zip(keras.tree.flatten(outputs), keras.tree.flatten(expected), strict=True):
         np.testing.assert_allclose(keras.ops.convert_to_numpy(one), other, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_the_numbers_are_those_of_the_library(name):
-    """At padding too, which sees what the others see."""
+def test_the_outputs_are_those_of_the_library(name):
+    """At padding too, which attends to the same tokens as the others."""
     model = make(**OPTIONS[name])
     assert load_weights(model, FIXTURES / f"{name}.safetensors") == []
     assert (stored(name)[0]["tokens"] == 0).any() and (stored(name)[0]["segments"] == 1).any()
     check(model, name)
 
 
-def test_the_numbers_are_those_of_the_library_as_it_is_installed(tmp_path):
+def test_the_outputs_are_those_of_the_installed_library(tmp_path):
     for name in ("torch", "timm", "transformers"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
@@ -79,8 +79,8 @@ def test_the_numbers_are_those_of_the_library_as_it_is_installed(tmp_path):
     assert np.abs(others[0] - others[1]).max() > 0.1  # other weights than the stored ones
 
 
-def test_the_state_in_memory_loads_too(read):
-    """It names the tied output as well."""
+def test_a_state_dict_loads_too(read):
+    """It contains the tied output layer as well."""
     state = read(PRETRAINING)
     state["cls.predictions.decoder.weight"] = state["bert.embeddings.word_embeddings.weight"]
     state["cls.predictions.decoder.bias"] = state["cls.predictions.bias"]
@@ -91,17 +91,17 @@ def test_the_state_in_memory_loads_too(read):
 
 def test_an_output_that_is_not_tied_is_refused(read, draw):
     state = read(PRETRAINING) | {"cls.predictions.decoder.weight": draw(23, 12)}
-    message = "decoder.weight must be the same as bert.embeddings.word_embeddings.weight"
+    message = "decoder.weight must be equal to bert.embeddings.word_embeddings.weight"
     with pytest.raises(ValueError, match=message):
         load_weights(make(**OPTIONS[PRETRAINING]), state)
 
 
 def test_old_files_load_too(read):
-    """As the first ones on the hub: TensorFlow's words for norms, and a buffer of positions."""
-    words = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    """As the first ones on the Hub: TensorFlow's names of norms, and a buffer of positions."""
+    old_names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
     state = {"bert.embeddings.position_ids": np.arange(10)[None]}
     for name, array in read(PRETRAINING).items():
-        for new, old in words.items():
+        for new, old in old_names.items():
             name = name.replace(new, old)
         state[name] = array
     assert "bert.encoder.layer.1.output.LayerNorm.gamma" in state
@@ -111,7 +111,7 @@ def test_old_files_load_too(read):
 
 
 @pytest.mark.parametrize("options", [{}, {"head": "mlm"}], ids=["features", "mlm"])
-def test_what_the_model_has_no_layer_for_is_left_out(options):
+def test_weights_without_a_layer_in_the_model_are_ignored(options):
     path = FIXTURES / f"{PRETRAINING}.safetensors"
     whole, part = make(**OPTIONS[PRETRAINING]), make(**options)
     for model in (whole, part):
@@ -120,20 +120,22 @@ def test_what_the_model_has_no_layer_for_is_left_out(options):
     if options:
         np.testing.assert_allclose(part(inputs), expected["tokens"], atol=1e-4)
     else:
-        np.testing.assert_allclose(part(inputs)["sentence"], whole.pool(whole.encode(inputs)[0]))
+        np.testing.assert_allclose(
+            part(inputs)["sentence"], whole.pool_tokens(whole.encode(inputs)[0])
+        )
 
 
 @pytest.mark.parametrize("prefix", ["bert.", ""], ids=["with heads", "alone"])
-def test_a_fresh_head_goes_on_a_pretrained_encoder(prefix, read, own_weights):
+def test_a_new_head_is_added_to_a_pretrained_encoder(prefix, read, weights_by_path):
     state = read(PRETRAINING)
     if not prefix:
         state = {name[5:]: array for name, array in state.items() if name.startswith("bert.")}
     model = make(head="classify", num_classes=7)
     model.build((None, None))
-    before = own_weights(model)
-    left = load_weights(model, state, head=False)
-    assert left == ["head_class/kernel", "head_class/bias"]
-    for path, array in own_weights(model).items():
+    before = weights_by_path(model)
+    kept = load_weights(model, state, head=False)
+    assert kept == ["head_class/kernel", "head_class/bias"]
+    for path, array in weights_by_path(model).items():
         assert np.array_equal(array, before[path]) == ("/head_class/" in path), path
     inputs, _ = stored(PRETRAINING)
     whole = make(**OPTIONS[PRETRAINING])
@@ -141,19 +143,19 @@ def test_a_fresh_head_goes_on_a_pretrained_encoder(prefix, read, own_weights):
     np.testing.assert_array_equal(model.encode(inputs)[0], whole.encode(inputs)[0])
 
 
-def test_a_loaded_model_comes_back_from_a_keras_file(tmp_path):
+def test_a_loaded_model_is_restored_from_a_keras_file(tmp_path):
     model = make(head="mlm")
     load_weights(model, FIXTURES / "hugging_face_bert_mlm.safetensors")
     model.save(tmp_path / "bert.keras")
     check(keras.saving.load_model(tmp_path / "bert.keras"), "hugging_face_bert_mlm")
 
 
-WRONG = {  # options of the model, what is changed in the weights (None: taken out), the message
+WRONG = {  # options of the model, changes of the weights (None: removed), the message
     "missing": (
         {"head": "mlm"},
         {"cls.predictions.transform.dense.bias": None},
         r"cls.predictions.transform.dense.bias is missing, must be \(12,\) for head_dense/bias; "
-        "head=False leaves it",
+        "head=False skips it",
     ),
     "no classifier": (
         {"head": "classify", "num_classes": 5},
@@ -170,31 +172,35 @@ WRONG = {  # options of the model, what is changed in the weights (None: taken o
         {},
         r"word_embeddings.weight must be \(24, 12\) for tokens/table; got \(23, 12\)",
     ),
-    "positions": ({"max_length": 9}, {}, r"position_embeddings.weight must be \(9, 12\) for place"),
+    "positions": (
+        {"max_length": 9},
+        {},
+        r"position_embeddings.weight must be \(9, 12\) for position_embedding",
+    ),
     "width": (
         {"mlp_dim": 24},
         {},
         r"bert.encoder.layer.0.output.dense.weight must be \(12, 24\) for block_0/mlp/down/kernel; "
         r"got \(12, 30\)",
     ),
-    "fewer blocks": ({"depth": 1}, {}, r"bert.encoder.layer.1.*has no place in the model"),
-    "more": ({}, {"bert.extra": np.zeros(3)}, r"bert.extra \(3,\) has no place in the model"),
+    "fewer blocks": ({"depth": 1}, {}, r"bert.encoder.layer.1.*has no counterpart in the model"),
+    "more": ({}, {"bert.extra": np.zeros(3)}, r"bert.extra \(3,\) has no counterpart in the model"),
 }
 
 
 @pytest.mark.parametrize("options, changes, message", WRONG.values(), ids=WRONG)
-def test_what_does_not_fit_is_named_and_nothing_is_loaded(
-    options, changes, message, read, own_weights
+def test_weights_that_do_not_fit_are_named_and_nothing_is_loaded(
+    options, changes, message, read, weights_by_path
 ):
     model = make(**options)
     model.build((None, None))
-    before = own_weights(model)
+    before = weights_by_path(model)
     weights = read(PRETRAINING) | changes
     weights = {key: array for key, array in weights.items() if array is not None}
     with pytest.raises(ValueError, match=message):
         load_weights(model, weights)
-    for path, own in own_weights(model).items():
-        np.testing.assert_array_equal(own, before[path])
+    for path, array in weights_by_path(model).items():
+        np.testing.assert_array_equal(array, before[path])
 
 
 def test_other_weights_are_refused(read):

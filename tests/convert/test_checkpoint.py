@@ -1,4 +1,4 @@
-"""Files are read without running code; a model is filled whole or not at all."""
+"""Files are read without running code; weights are assigned all or none."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from tfx_transformer.convert import load_weights
-from tfx_transformer.convert.checkpoint import fill, find_layout, read_weights
+from tfx_transformer.convert.checkpoint import assign_weights, find_layout, read_weights
 from tfx_transformer.convert.mlp_mixer import LAYOUTS
 from tfx_transformer.models import MLPMixer
 
@@ -35,17 +35,17 @@ def test_weights_stored_in_half_precision_load(dtype, tmp_path, read):
         np.testing.assert_array_equal(numpy(one), numpy(other))
 
 
-def test_a_torch_state_saved_by_numpy_reads_as_well(tmp_path, read):
+def test_a_torch_state_dict_saved_by_numpy_is_read(tmp_path, read):
     state = read("timm_mlp_mixer")
     np.savez(tmp_path / "state.npz", **state)
-    found = read_weights(str(tmp_path / "state.npz"))
-    assert list(found) == list(state)
+    loaded = read_weights(str(tmp_path / "state.npz"))
+    assert list(loaded) == list(state)
     for name, array in state.items():
-        np.testing.assert_array_equal(found[name], array)
+        np.testing.assert_array_equal(loaded[name], array)
 
 
 @pytest.mark.parametrize("name", ["mlp", "outer"])
-def test_a_model_inside_another_loads_whatever_its_name(name, draw, read):
+def test_a_nested_model_loads_whatever_its_name(name, draw, read):
     inner, alone = make(name=name), make()
     outer = keras.Sequential([keras.layers.Rescaling(2.0), inner], name="outer")
     images = draw(2, 12, 12, 3)
@@ -55,54 +55,54 @@ def test_a_model_inside_another_loads_whatever_its_name(name, draw, read):
     np.testing.assert_allclose(numpy(outer(images)), numpy(alone(2 * images)), atol=1e-6)
 
 
-def test_all_that_does_not_fit_is_listed_and_nothing_is_loaded(read, own_weights):
+def test_all_problems_are_listed_and_nothing_is_loaded(read, weights_by_path):
     model = make()
-    before = own_weights(model)
+    before = weights_by_path(model)
     weights = read("timm_mlp_mixer")
     del weights["norm.bias"]
     weights |= {"stem.proj.bias": np.zeros(9), "extra": np.zeros((2, 3)), "head.bias": np.zeros(4)}
     with pytest.raises(ValueError) as error:
-        fill(model, weights, find_layout(LAYOUTS, weights, model), head=True)
+        assign_weights(model, weights, find_layout(LAYOUTS, weights, model))
     assert str(error.value).splitlines() == [
         "the timm weights do not fit the model:",
         "  stem.proj.bias must be (10,) for patches/bias; got (9,)",
         "  norm.bias is missing, must be (10,) for last_norm/offset",
-        "  head.bias must be (5,) for head/bias; got (4,); head=False leaves it",
-        "  extra (2, 3) has no place in the model",
+        "  head.bias must be (5,) for head/bias; got (4,); head=False skips it",
+        "  extra (2, 3) has no counterpart in the model",
     ]
-    for path, own in own_weights(model).items():
-        np.testing.assert_array_equal(own, before[path])
+    for path, array in weights_by_path(model).items():
+        np.testing.assert_array_equal(array, before[path])
 
 
-def test_a_long_list_is_cut(read):
+def test_a_long_list_of_problems_is_shortened(read):
     weights = read("timm_mlp_mixer")
     with pytest.raises(ValueError, match=r"(\n  blocks.1.*){8}\n  and 4 more$"):
         load_weights(make(depth=1), weights)
 
 
-def test_without_the_head_it_stays_as_it_was(read, own_weights):
+def test_without_head_the_head_keeps_its_values(read, weights_by_path):
     model = make(num_classes=7)
-    before = own_weights(model)
+    before = weights_by_path(model)
     assert load_weights(model, read("timm_mlp_mixer"), head=False) == ["head/kernel", "head/bias"]
-    for path, array in own_weights(model).items():
+    for path, array in weights_by_path(model).items():
         assert np.array_equal(array, before[path]) == ("/head/" in path), path
 
 
-def test_other_weights_are_refused():
+def test_unknown_weights_are_refused():
     message = "unknown MLPMixer weights; known: timm, Google; got conv1.weight, fc.bias, …"
     with pytest.raises(ValueError, match=message):
         load_weights(make(), {"conv1.weight": np.zeros(3), "fc.bias": np.zeros(3)})
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".pt", ".bin"])
-def test_a_file_of_torch_that_is_none_is_refused_without_running_it(suffix, tmp_path):
+def test_a_damaged_torch_file_is_refused(suffix, tmp_path):
     path = tmp_path / f"vit{suffix}"
     path.write_bytes(b"code")
     with pytest.raises(ValueError, match=rf"must be a file of torch.save; got .*vit{suffix}"):
         read_weights(path)
 
 
-def test_files_that_are_not_weights_are_named(tmp_path):
+def test_missing_files_and_unknown_suffixes_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no such file: .*none.npz"):
         read_weights(tmp_path / "none.npz")
     with pytest.raises(ValueError, match=r"ends in .safetensors, .npz, .bin, .* got .*vit.h5"):

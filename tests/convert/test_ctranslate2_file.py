@@ -1,4 +1,4 @@
-"""Files written here byte by byte, as the format says, are read; damaged ones are refused."""
+"""Files written here byte by byte, as the format defines, are read; damaged ones are refused."""
 
 import struct
 
@@ -15,7 +15,7 @@ def string(text):
 
 
 def write(path, arrays, version=6, aliases=(), kind="TransformerSpec", revision=7):
-    """The arrays by name; of bfloat16 are those that are given as bytes, with their shape."""
+    """Writes arrays by name; a pair of bytes and shape is bfloat16."""
     content = struct.pack("<I", version) + string(kind) + struct.pack("<I", revision)
     content += struct.pack("<I", len(arrays))
     for name, array in arrays.items():
@@ -42,7 +42,7 @@ def path(tmp_path):
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 6])
-def test_names_shapes_and_numbers_come_back(version, path, draw):
+def test_names_shapes_and_values_are_read(version, path, draw):
     arrays = {"a/weight": draw(3, 5), "b": draw(4), "flag": np.int8(1), "scale": np.float32(2.5)}
     file = read_model_file(write(path, arrays, version, kind="Some", revision=3))
     assert (file.kind, file.revision) == ("Some", 3) and list(file.arrays) == list(arrays)
@@ -50,39 +50,39 @@ def test_names_shapes_and_numbers_come_back(version, path, draw):
         np.testing.assert_array_equal(file.arrays[name], array)
 
 
-def test_a_second_name_means_the_same_array(path, draw):
+def test_an_alias_is_the_same_array(path, draw):
     file = read_model_file(write(path, {"a": draw(2, 3)}, aliases=[("b", "a")]))
     np.testing.assert_array_equal(file.arrays["b"], file.arrays["a"])
 
 
-def test_bytes_are_floats_by_the_scale_of_their_row(path, draw):
+def test_int8_weights_are_divided_by_the_scale_of_their_row(path, draw):
     weight = draw(3, 5)
     scale = 127 / np.abs(weight).max(axis=1)
-    whole = np.rint(weight * scale[:, None]).astype("int8")
-    arrays = {"a/weight": whole, "a/weight_scale": scale.astype("float32")}
-    found = read_model_file(write(path, arrays, aliases=[("b/weight", "a/weight")])).arrays
-    assert list(found) == ["a/weight", "b/weight"] and found["a/weight"].dtype == "float32"
-    np.testing.assert_array_equal(found["b/weight"], found["a/weight"])
-    np.testing.assert_allclose(found["a/weight"], whole / scale[:, None], rtol=1e-5)
-    np.testing.assert_allclose(found["a/weight"], weight, atol=0.02)
+    integers = np.rint(weight * scale[:, None]).astype("int8")
+    arrays = {"a/weight": integers, "a/weight_scale": scale.astype("float32")}
+    loaded = read_model_file(write(path, arrays, aliases=[("b/weight", "a/weight")])).arrays
+    assert list(loaded) == ["a/weight", "b/weight"] and loaded["a/weight"].dtype == "float32"
+    np.testing.assert_array_equal(loaded["b/weight"], loaded["a/weight"])
+    np.testing.assert_allclose(loaded["a/weight"], integers / scale[:, None], rtol=1e-5)
+    np.testing.assert_allclose(loaded["a/weight"], weight, atol=0.02)
 
 
 @pytest.mark.parametrize("scale", [512.0, None])
-def test_half_words_are_floats_by_one_scale(scale, path):
-    whole = np.array([[100, -200], [300, 5]], "int16")
-    arrays = {"a/weight": whole} | ({"a/weight_scale": np.float32(scale)} if scale else {})
-    found = read_model_file(write(path, arrays, version=2)).arrays
-    np.testing.assert_allclose(found["a/weight"], whole / (scale or 1000.0), rtol=1e-6)
+def test_int16_weights_are_divided_by_one_scale(scale, path):
+    integers = np.array([[100, -200], [300, 5]], "int16")
+    arrays = {"a/weight": integers} | ({"a/weight_scale": np.float32(scale)} if scale else {})
+    loaded = read_model_file(write(path, arrays, version=2)).arrays
+    np.testing.assert_allclose(loaded["a/weight"], integers / (scale or 1000.0), rtol=1e-6)
 
 
-def test_numbers_of_half_precision_are_read(path, draw):
+def test_float16_and_bfloat16_are_read(path, draw):
     array = draw(3, 4)
     upper = (array.view("uint32") >> 16).astype("uint16")
     arrays = {"half": array.astype("float16"), "brain": (upper.tobytes(), (3, 4))}
-    found = read_model_file(write(path, arrays)).arrays
-    np.testing.assert_array_equal(found["half"], array.astype("float16"))
-    np.testing.assert_allclose(found["brain"], array, rtol=1e-2)
-    assert found["brain"].dtype == "float32"
+    loaded = read_model_file(write(path, arrays)).arrays
+    np.testing.assert_array_equal(loaded["half"], array.astype("float16"))
+    np.testing.assert_allclose(loaded["brain"], array, rtol=1e-2)
+    assert loaded["brain"].dtype == "float32"
 
 
 @pytest.mark.parametrize("version", [1, 7])
@@ -91,8 +91,8 @@ def test_another_version_is_refused(version, path):
         read_model_file(write(path, {"a": np.zeros(2, "float32")}, version))
 
 
-def test_bytes_without_a_scale_are_refused(path):
-    with pytest.raises(ValueError, match="that can be read: 'a/weight_scale'"):
+def test_int8_weights_without_a_scale_are_refused(path):
+    with pytest.raises(ValueError, match="CTranslate2 model: 'a/weight_scale'"):
         read_model_file(write(path, {"a/weight": np.ones((2, 3), "int8")}))
 
 
@@ -100,7 +100,7 @@ def test_a_damaged_file_is_refused(path, draw):
     content = write(path, {"a": draw(2, 3)}, aliases=[("b", "a")]).read_bytes()
     for end in (2, 9, 30, 40, 60, len(content) - 1):
         path.write_bytes(content[:end])
-        with pytest.raises(ValueError, match="is no model of CTranslate2 that can be read"):
+        with pytest.raises(ValueError, match="is not a readable CTranslate2 model"):
             read_model_file(path)
-    with pytest.raises(ValueError, match="is no model of CTranslate2 that can be read: 'c'"):
+    with pytest.raises(ValueError, match="is not a readable CTranslate2 model: 'c'"):
         read_model_file(write(path, {"a": draw(2, 3)}, aliases=[("b", "c")]))

@@ -1,6 +1,6 @@
-"""GPT-2 of Hugging Face gives its numbers.
+"""GPT-2 checkpoints of Hugging Face give the logits of its library.
 
-The fixture and what the library computes were stored by `fixtures/make_text_fixtures.py`.
+The fixture and the outputs of the library were stored by `fixtures/make_text_fixtures.py`.
 """
 
 import importlib.util
@@ -25,13 +25,13 @@ def make(**options):
 
 
 def check(model, folder=FIXTURES):
-    """At real tokens: the library gives padding a mask, which ours needs not."""
+    """At real tokens: the library masks padding, which our causal model does not need."""
     with np.load(folder / f"{NAME}.npz") as file:
         tokens, expected = file["tokens"], file["logits"]
     is_real = tokens != 0
     assert 0 < is_real.sum() < is_real.size
-    found = keras.ops.convert_to_numpy(model(tokens))
-    np.testing.assert_allclose(found[is_real], expected[is_real], atol=1e-4)
+    logits = keras.ops.convert_to_numpy(model(tokens))
+    np.testing.assert_allclose(logits[is_real], expected[is_real], atol=1e-4)
     return expected
 
 
@@ -41,7 +41,7 @@ def test_the_logits_are_those_of_the_library():
     check(model)
 
 
-def test_the_logits_are_those_of_the_library_as_it_is_installed(tmp_path):
+def test_the_logits_are_those_of_the_installed_library(tmp_path):
     for name in ("torch", "timm", "transformers"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
@@ -57,7 +57,7 @@ def test_the_logits_are_those_of_the_library_as_it_is_installed(tmp_path):
 
 @pytest.mark.parametrize("prefix", ["transformer.", ""], ids=["with a head", "alone"])
 def test_old_files_load_too(prefix, read):
-    """As the first one on the hub, which keeps the causal mask of each block."""
+    """As the first one on the Hub, which contains the causal mask of each block."""
     state = {}
     for name, array in read(NAME).items():
         state[prefix + name.removeprefix("transformer.")] = array
@@ -71,40 +71,38 @@ def test_old_files_load_too(prefix, read):
 
 
 def test_an_output_that_is_not_tied_is_refused(read, draw):
-    with pytest.raises(
-        ValueError, match="lm_head.weight must be the same as transformer.wte.weigh"
-    ):
+    with pytest.raises(ValueError, match="lm_head.weight must be equal to transformer.wte.weight"):
         load_weights(make(), read(NAME) | {"lm_head.weight": draw(23, 12)})
 
 
-WRONG = {  # options of the model, what is changed in the weights (None: taken out), the message
+WRONG = {  # options of the model, changes of the weights (None: removed), the message
     "missing": (
         {},
         {"transformer.h.1.attn.c_attn.weight": None},
         r"h.1.attn.c_attn.weight\[query\] is missing, must be \(12, 12\) for block_1/self_att",
     ),
-    "kernels stand as ours": (
+    "kernels are not transposed": (
         {"mlp_dim": 24},
         {},
         r"h.0.mlp.c_fc.weight must be \(12, 24\) for block_0/mlp/up/kernel; got \(12, 30\)",
     ),
-    "turned": (
+    "transposed": (
         {},
         {"transformer.h.0.attn.c_attn.weight": np.zeros((36, 12))},
         r"c_attn.weight\[query\] must be \(12, 12\) .* got \(36, 4\)",
     ),
-    "fewer blocks": ({"depth": 1}, {}, r"transformer.h.1.* has no place in the model"),
+    "fewer blocks": ({"depth": 1}, {}, r"transformer.h.1.* has no counterpart in the model"),
     "positions": (
         {"max_length": 8},
         {},
-        r"wpe.weight must be \(8, 12\) for place/table; got \(10,",
+        r"wpe.weight must be \(8, 12\) for position_embedding/table; got \(10,",
     ),
-    "more": ({}, {"score.weight": np.zeros((2, 12))}, r"score.weight \(2, 12\) has no place"),
+    "more": ({}, {"score.weight": np.zeros((2, 12))}, r"score.weight \(2, 12\) has no counterpart"),
 }
 
 
 @pytest.mark.parametrize("options, changes, message", WRONG.values(), ids=WRONG)
-def test_what_does_not_fit_is_named(options, changes, message, read):
+def test_weights_that_do_not_fit_are_named(options, changes, message, read):
     weights = read(NAME) | changes
     weights = {key: array for key, array in weights.items() if array is not None}
     with pytest.raises(ValueError, match=message):

@@ -10,29 +10,29 @@ from tfx_transformer.convert.hub import find_checkpoint, find_folder
 
 
 class HubError(Exception):
-    """What the hub raises."""
+    """The error class of the Hub."""
 
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    """In place of huggingface_hub: one repository, whose files the test names."""
-    found = SimpleNamespace(files=[], calls=[], errors=SimpleNamespace(HfHubHTTPError=HubError))
+    """Replaces huggingface_hub: one repository, with files that the test sets."""
+    fake = SimpleNamespace(files=[], calls=[], errors=SimpleNamespace(HfHubHTTPError=HubError))
 
     def snapshot_download(name, revision, allow_patterns):
-        found.calls.append((name, revision))
+        fake.calls.append((name, revision))
         if name != "someone/some-model":
             raise HubError("404 Client Error\nsome more")
-        for file in found.files:
+        for file in fake.files:
             if any(fnmatch(file, pattern) for pattern in allow_patterns):
                 (tmp_path / file).write_text(file)
         return str(tmp_path)
 
-    found.snapshot_download = snapshot_download
-    monkeypatch.setitem(sys.modules, "huggingface_hub", found)
-    return found
+    fake.snapshot_download = snapshot_download
+    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
+    return fake
 
 
-def test_files_and_folders_are_taken_as_they_are(tmp_path):
+def test_local_files_and_folders_are_found(tmp_path):
     assert find_folder(tmp_path) == tmp_path
     for name in ("pytorch_model.bin", "model.safetensors"):  # the second wins
         (tmp_path / name).touch()
@@ -40,41 +40,41 @@ def test_files_and_folders_are_taken_as_they_are(tmp_path):
     assert find_checkpoint("some/B_16.npz").name == "B_16.npz"
 
 
-def test_a_folder_without_weights_is_named(tmp_path):
+def test_a_folder_without_weights_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="has neither model.safetensors nor pytorch_mo"):
         find_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize("checkpoint", ["model.safetensors", "pytorch_model.bin"])
-def test_only_what_is_needed_is_downloaded(checkpoint, hub, tmp_path):
+def test_only_needed_files_are_downloaded(checkpoint, hub, tmp_path):
     hub.files = [checkpoint, "config.json", "source.spm", "tf_model.h5", "flax_model.msgpack"]
     assert find_checkpoint("hf:someone/some-model@v2") == tmp_path / checkpoint
     assert {path.name for path in tmp_path.iterdir()} == {*hub.files[:3]}
     assert set(hub.calls) == {("someone/some-model", "v2")}
 
 
-def test_the_older_file_is_only_downloaded_if_there_is_no_other(hub, tmp_path):
+def test_the_older_format_is_downloaded_only_without_the_newer(hub, tmp_path):
     hub.files = ["pytorch_model.bin", "model.safetensors"]
     assert find_checkpoint("hf:someone/some-model") == tmp_path / "model.safetensors"
     assert not (tmp_path / "pytorch_model.bin").exists()
     assert hub.calls == [("someone/some-model", None)]
 
 
-def test_a_repository_without_weights_is_named(hub):
+def test_a_repository_without_weights_is_refused(hub):
     hub.files = ["config.json"]
     with pytest.raises(FileNotFoundError, match="hf:someone/some-model has neither model.safe"):
         find_checkpoint("hf:someone/some-model")
 
 
-@pytest.mark.parametrize("place", ["hf:", "hf:some-model", "hf:a/b/c", "hf:a b/c"])
-def test_what_is_no_name_of_the_hub_is_refused_before_anything_is_loaded(place, hub):
+@pytest.mark.parametrize("weights", ["hf:", "hf:some-model", "hf:a/b/c", "hf:a b/c"])
+def test_an_invalid_name_is_refused_before_any_download(weights, hub):
     with pytest.raises(ValueError, match=r"must be hf:OWNER/NAME\[@REVISION\]; got hf:"):
-        find_folder(place)
+        find_folder(weights)
     assert not hub.calls
 
 
-def test_what_cannot_be_loaded_says_so_at_once_and_what_to_do(hub):
-    message = "hf:no/where cannot be loaded: 404 Client Error. Where there is no network, copy its"
+def test_a_failed_download_gives_one_line_with_advice(hub):
+    message = "hf:no/where cannot be downloaded: 404 Client Error. Without a network, copy its"
     with pytest.raises(OSError, match=message):
         find_folder("hf:no/where")
 

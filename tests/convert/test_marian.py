@@ -1,6 +1,6 @@
-"""A MarianMT of Hugging Face translates as it does there, token by token.
+"""MarianMT models of Hugging Face translate as in Hugging Face, token by token.
 
-The folder and what the library computes were stored by `fixtures/make_marian_fixtures.py`.
+The folder and the outputs of the library were stored by `fixtures/make_marian_fixtures.py`.
 """
 
 import importlib.util
@@ -17,11 +17,11 @@ import pytest
 from tfx_transformer.convert import checkpoint, marian, read_weights
 from tfx_transformer.convert.marian import is_marian, load_marian, read_config, read_decoder
 from tfx_transformer.data import END, PAD, START
-from tfx_transformer.export import export_translator
-from tfx_transformer.translator import Translator
+from tfx_transformer.export import export
+from tfx_transformer.pipelines import Translator
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-SEARCHES = {  # in the words of generation_config.json
+SEARCHES = {  # as in generation_config.json
     "greedy": {"num_beams": 1},
     "beam": {},
     "beam without length penalty": {"length_penalty": 0.0},
@@ -35,7 +35,7 @@ def translator():
 
 
 @pytest.fixture(scope="module")
-def told():
+def stored():
     return json.loads((FIXTURES / "marian.json").read_text())
 
 
@@ -55,7 +55,7 @@ def copied(tmp_path):
 
 
 def our_ids(folder=FIXTURES):
-    """Our id of each of theirs; of padding, which starts sentences too, PAD."""
+    """Our id for each of theirs; PAD for padding, which also starts sentences."""
     vocabulary = json.loads((folder / "marian/vocab.json").read_text())
     last = len(vocabulary) - 1
     assert (vocabulary["</s>"], vocabulary["<unk>"], vocabulary["<pad>"]) == (0, 1, last)
@@ -73,26 +73,28 @@ def check_numbers(model, folder=FIXTURES):
     logits = keras.ops.convert_to_numpy(model({"source": source, "target": target}))
     columns = [ours[i] for i in range(len(ours))]
     assert (source == PAD).any() and (target == PAD).any()
-    for found, expected, tokens in (
+    for outputs, expected, tokens in (
         (memory, arrays["memory"], source),
         (logits[..., columns], arrays["logits"], target),
     ):
-        np.testing.assert_allclose(found[tokens != PAD], expected[tokens != PAD], atol=1e-4)
-    assert (logits[..., START] < -1e8).all()  # it is there once with them, and PAD has its share
+        np.testing.assert_allclose(outputs[tokens != PAD], expected[tokens != PAD], atol=1e-4)
+    assert (logits[..., START] < -1e8).all()  # START is their padding, which PAD already is
 
 
-def check_search(translator, told, ours, config, name):
-    """All that is found has their ids, and scores where they give any."""
+def check_search(translator, stored, ours, config, name):
+    """All translations have their ids, and their scores if there are any."""
     decoder = read_decoder(config | SEARCHES[name])
     if decoder["kind"] == "beam":
         decoder["n_best"] = decoder["width"]
     sides = translator.source_tokenizer, translator.target_tokenizer
-    found = Translator(translator.model, *sides, decoder, 63).translate(told["texts"])
-    for i, expected in enumerate(told[name]):
-        assert [text.decode() for text in found["n_best"][i].numpy()] == expected["texts"]
-        assert [ours[j] for j in expected["ids"][0]] == [j for j in found["tokens"][i] if j != PAD]
+    outputs = Translator(translator.model, *sides, decoder, 63).predict(stored["texts"])
+    for i, expected in enumerate(stored[name]):
+        assert [text.decode() for text in outputs["n_best"][i].numpy()] == expected["texts"]
+        assert [ours[j] for j in expected["ids"][0]] == [
+            j for j in outputs["tokens"][i] if j != PAD
+        ]
         if expected["scores"]:
-            scores = found["n_best_score"][i]
+            scores = outputs["n_best_score"][i]
             np.testing.assert_allclose(scores, expected["scores"], atol=1e-4)
 
 
@@ -101,30 +103,30 @@ def test_encoder_and_logits_are_those_of_the_library(translator):
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_finds_what_the_library_finds(name, translator, told):
-    check_search(translator, told, our_ids(), read_config(FIXTURES / "marian"), name)
+def test_decoding_gives_the_translations_of_the_library(name, translator, stored):
+    check_search(translator, stored, our_ids(), read_config(FIXTURES / "marian"), name)
 
 
-def test_padding_has_no_share_if_logits_are_renormalised(copied, told):
+def test_padding_has_no_probability_if_logits_are_renormalized(copied, stored):
     translator = load_marian(copied("generation_config.json", renormalize_logits=True))
-    expected = told["beam of renormalised logits"]
-    found = translator.translate(told["texts"])
+    expected = stored["beam of renormalized logits"]
+    outputs = translator.predict(stored["texts"])
     scores = [best["scores"][0] for best in expected]
-    np.testing.assert_allclose(found["score"], scores, atol=1e-5)
-    assert np.abs(np.array(scores) - [best["scores"][0] for best in told["beam"]]).max() > 1e-4
+    np.testing.assert_allclose(outputs["score"], scores, atol=1e-5)
+    assert np.abs(np.array(scores) - [best["scores"][0] for best in stored["beam"]]).max() > 1e-4
 
 
-def test_strings_are_cut_as_the_library_does(translator, told):
-    """With codes of languages, unknown letters, and letters that only the other side knows."""
+def test_strings_are_tokenized_as_by_the_library(translator, stored):
+    """With language codes, unknown letters, and letters of the other vocabulary."""
     ours = our_ids()
-    expected = [[ours[i] for i in row] for row in told["ids"]]
-    found = translator.encode(told["texts"]).numpy()
-    assert [[i for i in row if i != PAD] for row in found.tolist()] == expected
+    expected = [[ours[i] for i in row] for row in stored["ids"]]
+    ids = translator.encode(stored["texts"]).numpy()
+    assert [[i for i in row if i != PAD] for row in ids.tolist()] == expected
     assert translator.source_tokenizer.pieces[4] == ">>deu<<" and expected[2][0] == 4
 
 
-def test_the_folder_says_how_to_search(translator, told):
-    assert translator(told["texts"]) == [best["texts"][0] for best in told["beam"]]
+def test_decoding_options_are_read_from_the_folder(translator, stored):
+    assert translator(stored["texts"]) == [best["texts"][0] for best in stored["beam"]]
     assert translator.decoder.width == 4 and translator.max_length == 63
 
 
@@ -133,21 +135,21 @@ import json, sys
 import tensorflow as tf, tensorflow_text
 model = tf.saved_model.load(sys.argv[1])
 assert not any(name.split(".")[0] in ("tfx_transformer", "torch") for name in sys.modules)
-found = model.signatures["serving_default"](tf.constant(json.loads(sys.argv[2])))
-print(json.dumps([text.decode() for text in found["text"].numpy()]))
+outputs = model.signatures["serving_default"](tf.constant(json.loads(sys.argv[2])))
+print(json.dumps([text.decode() for text in outputs["text"].numpy()]))
 """
 
 
-def test_the_export_translates_strings_in_a_process_of_its_own(translator, told, tmp_path):
-    folder = export_translator(translator, tmp_path / "export")
-    texts = ["", *told["texts"]]
+def test_the_export_translates_strings_in_a_new_process(translator, stored, tmp_path):
+    folder = export(translator, tmp_path / "export")
+    texts = ["", *stored["texts"]]
     command = [sys.executable, "-c", SERVED, str(folder), json.dumps(texts)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200)
     assert result.returncode == 0, result.stderr[-2000:]
-    assert json.loads(result.stdout) == ["", *[best["texts"][0] for best in told["beam"]]]
+    assert json.loads(result.stdout) == ["", *[best["texts"][0] for best in stored["beam"]]]
 
 
-def test_all_is_as_the_library_is_installed(tmp_path):
+def test_the_outputs_are_those_of_the_installed_library(tmp_path):
     for name in ("torch", "transformers"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
@@ -156,18 +158,18 @@ def test_all_is_as_the_library_is_installed(tmp_path):
     assert result.returncode == 0, result.stderr
     translator = load_marian(tmp_path / "marian")
     check_numbers(translator.model, tmp_path)
-    told = json.loads((tmp_path / "marian.json").read_text())
+    stored = json.loads((tmp_path / "marian.json").read_text())
     for name in ("greedy", "beam"):
         config = read_config(tmp_path / "marian")
-        check_search(translator, told, our_ids(tmp_path), config, name)
+        check_search(translator, stored, our_ids(tmp_path), config, name)
 
 
-def test_a_file_of_torch_will_do(translator, copied, monkeypatch):
+def test_a_pytorch_file_loads_too(translator, copied, monkeypatch):
     folder = copied()
     weights = read_weights(folder / "model.safetensors")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     monkeypatch.setattr(checkpoint, "read_torch", lambda path: dict(weights))
-    table = weights["model.shared.weight"]  # as such files do, with all its names
+    table = weights["model.shared.weight"]  # such files contain tied weights under all names
     for name in ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"):
         weights[f"{name}.weight"] = table
     for part in ("encoder", "decoder"):
@@ -192,26 +194,26 @@ def test_a_distilled_decoder_has_fewer_blocks(translator, copied, monkeypatch):
     np.testing.assert_allclose(model(inputs), expected, atol=1e-5)
 
 
-def test_each_side_may_have_a_vocabulary_of_its_own(translator, copied, monkeypatch):
-    """The target's tokens are turned round: it says the same by other ids."""
+def test_source_and_target_can_have_different_vocabularies(translator, copied, monkeypatch):
+    """The target tokens are in reverse order: the translations are the same, by other ids."""
     folder = copied(share_encoder_decoder_embeddings=False, decoder_vocab_size=69)
     weights = read_weights(folder / "model.safetensors")
     table, bias = weights.pop("model.shared.weight"), weights["final_logits_bias"]
-    turned = np.r_[0, 67:0:-1, 68]
+    reversed_ids = np.r_[0, 67:0:-1, 68]
     weights |= {
         "model.encoder.embed_tokens.weight": table,
-        "lm_head.weight": table[turned],  # the decoder's is the same, and there once
-        "final_logits_bias": bias[:, turned],
+        "lm_head.weight": table[reversed_ids],  # tied to the decoder's embeddings, stored once
+        "final_logits_bias": bias[:, reversed_ids],
     }
     monkeypatch.setattr(marian, "read_weights", lambda path: dict(weights))
     pieces = list(json.loads((folder / "vocab.json").read_text()))
-    target = {pieces[turned[i]]: i for i in range(69)}
+    target = {pieces[reversed_ids[i]]: i for i in range(69)}
     (folder / "target_vocab.json").write_text(json.dumps(target))
     other = load_marian(folder)
     assert (translator.model.tie, other.model.tie) == ("all", "output")
     texts = ["the red cat", "a dog is blue"]
     assert translator(texts) == other(texts)
-    weights["model.decoder.embed_tokens.weight"] = 2 * table[turned]
+    weights["model.decoder.embed_tokens.weight"] = 2 * table[reversed_ids]
     untied = load_marian(folder)
     assert untied.model.tie == "none"
     np.testing.assert_array_equal(
@@ -232,19 +234,25 @@ def test_the_decoder_is_read_from_the_configuration():
     assert read_decoder({"num_beams": 2, "early_stopping": "never"})["early_stop"] is True
 
 
-WRONG = {  # a change of config.json, the message
+WRONG = {  # changes of config.json, the message
     "heads": ({"encoder_attention_heads": 8}, "got encoder_attention_heads=8, decoder_att"),
     "widths": ({"decoder_ffn_dim": 64}, "got encoder_ffn_dim=48, decoder_ffn_dim=64"),
     "pre-norm": ({"normalize_before": True}, "normalize_before must be false, as in Marian"),
     "unscaled": ({"scale_embedding": False}, "scale_embedding must be true"),
-    "activation": ({"activation_function": "tanh"}, "unknown activation_function 'tanh'; known"),
+    "activation": (
+        {"activation_function": "tanh"},
+        "the activation in config.json must be one of .* got 'tanh'",
+    ),
     "other": ({"model_type": "bart"}, 'must have a config.json of model_type "marian"'),
-    "vocabulary": ({"vocab_size": 70}, "vocab.json must name each of 0 … 69 once; got 69 tokens"),
+    "vocabulary": (
+        {"vocab_size": 70},
+        "vocab.json must contain each id of 0 … 69 once; got 69 tokens",
+    ),
 }
 
 
 @pytest.mark.parametrize("changes, message", WRONG.values(), ids=WRONG)
-def test_what_cannot_be_expressed_is_refused(changes, message, copied):
+def test_unsupported_models_are_refused(changes, message, copied):
     with pytest.raises(ValueError, match=message):
         load_marian(copied(**changes))
 
@@ -259,10 +267,10 @@ def test_a_vocabulary_must_have_its_special_tokens(copied):
     vocabulary["unknown"] = vocabulary.pop("<unk>")
     folder = copied()
     (folder / "vocab.json").write_text(json.dumps(vocabulary))
-    with pytest.raises(ValueError, match="must hold </s> and <unk>; it has no <unk>"):
+    with pytest.raises(ValueError, match="must contain </s> and <unk>; it has no <unk>"):
         load_marian(folder)
 
 
-def test_other_folders_are_told_apart(tmp_path):
+def test_a_marian_folder_is_recognized(tmp_path):
     assert is_marian(FIXTURES / "marian") and not is_marian(tmp_path)
-    assert END == 2  # what `our_ids` says of </s>
+    assert END == 2  # as `our_ids` assumes

@@ -1,4 +1,4 @@
-"""MLP-Mixers of others give their logits."""
+"""MLP-Mixer checkpoints give the logits of their libraries."""
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ from tfx_transformer.models import MLPMixer
 
 NAME = "timm_mlp_mixer"
 SIZES = dict(image_size=12, patch_size=4, dim=10, depth=2, token_mlp_dim=7, mlp_dim=25)
-GOOGLE = {  # timm's words for Google's
+GOOGLE = {  # timm's names → Google's
     "blocks.": "MixerBlock_",
     "norm1.weight": "LayerNorm_0/scale",
     "norm1.bias": "LayerNorm_0/bias",
@@ -37,7 +37,7 @@ def make(**options):
 
 @pytest.fixture
 def google(read):
-    """The same weights as Google stores them."""
+    """The same weights in the format of Google."""
     weights = {}
     for name, array in read(NAME).items():
         for one, other in GOOGLE.items():
@@ -56,7 +56,7 @@ def test_the_logits_are_those_of_timm(projection, read, stored):
     np.testing.assert_allclose(numpy(model(images)), logits, atol=1e-5)
 
 
-def test_the_logits_are_those_of_timm_as_it_is_installed(live, stored):
+def test_the_logits_are_those_of_the_installed_timm(live, stored):
     model = make()
     load_weights(model, read_weights(live / f"{NAME}.safetensors"))
     images, logits = stored(NAME, live)
@@ -64,7 +64,7 @@ def test_the_logits_are_those_of_timm_as_it_is_installed(live, stored):
     np.testing.assert_allclose(numpy(model(images)), logits, atol=1e-5)
 
 
-def test_a_file_of_google_gives_the_same(google, stored, tmp_path):
+def test_a_file_of_google_gives_the_same_logits(google, stored, tmp_path):
     assert google["MixerBlock_1/token_mixing/Dense_0/kernel"].shape == (9, 7)
     np.savez(tmp_path / "mixer.npz", **google)
     model = make()
@@ -73,7 +73,7 @@ def test_a_file_of_google_gives_the_same(google, stored, tmp_path):
     np.testing.assert_allclose(numpy(model(images)), logits, atol=1e-5)
 
 
-def test_another_number_of_patches_is_named(read):
+def test_another_number_of_patches_is_refused(read):
     message = r"mlp_tokens.fc1.weight must be \(7, 4\) for block_0/token_mlp/.*; got \(7, 9\)"
     with pytest.raises(ValueError, match=message):
         load_weights(make(image_size=8), read(NAME))

@@ -1,4 +1,4 @@
-"""A config.json of others says which options of ours its weights need."""
+"""The config.json of Hugging Face and timm gives the options of our models."""
 
 import json
 import shutil
@@ -8,8 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfx_transformer.convert import read_normalisation, read_options
-from tfx_transformer.models import create_model
+from tfx_transformer.convert import load_pretrained, read_normalization, read_options
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 INPUTS = ("tokens", "segments")  # of a BERT
@@ -17,7 +16,7 @@ INPUTS = ("tokens", "segments")  # of a BERT
 
 @pytest.fixture
 def folder(tmp_path):
-    """Makes a folder as Transformers saves it, of a fixture; some of its config may change."""
+    """Makes a folder of save_pretrained from a fixture, with changes of its config."""
 
     def make(name, **changes):
         shutil.copy(FIXTURES / f"{name}.safetensors", tmp_path / "model.safetensors")
@@ -30,7 +29,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def timm(tmp_path):
-    """Makes the config.json of timm on the Hub → where the weights would be."""
+    """Makes the config.json of timm on the Hub → the path of its weights."""
 
     def make(architecture, image_size=224, **rest):
         config = {"architecture": architecture, "num_classes": 1000}
@@ -42,9 +41,9 @@ def timm(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["vit", "deit", "swin"])
-def test_a_folder_is_a_model_that_gives_its_logits(name, folder, stored):
+def test_a_folder_loads_as_a_model_with_the_same_logits(name, folder, stored):
     ours = "vit" if name == "deit" else name
-    model = create_model(ours, weights=folder(f"hugging_face_{name}"))
+    model = load_pretrained(ours, folder(f"hugging_face_{name}"))
     images, logits = stored(f"hugging_face_{name}")
     np.testing.assert_allclose(keras.ops.convert_to_numpy(model(images)), logits, atol=1e-5)
 
@@ -59,29 +58,29 @@ def test_a_folder_is_a_model_that_gives_its_logits(name, folder, stored):
         ("gpt", {None: "logits"}),
     ],
 )
-def test_a_folder_is_a_model_that_gives_its_numbers(name, outputs, folder):
-    model = create_model(name.split("_")[0], weights=folder(f"hugging_face_{name}"))
+def test_a_folder_loads_as_a_text_model_with_the_same_outputs(name, outputs, folder):
+    model = load_pretrained(name.split("_")[0], folder(f"hugging_face_{name}"))
     with np.load(FIXTURES / f"hugging_face_{name}.npz") as stored:
-        found = model(stored["tokens"] if name == "gpt" else {k: stored[k] for k in INPUTS})
+        results = model(stored["tokens"] if name == "gpt" else {k: stored[k] for k in INPUTS})
         is_real = stored["tokens"] != 0
         for ours, theirs in outputs.items():
-            pair = np.asarray(found if ours is None else found[ours]), stored[theirs]
+            pair = np.asarray(results if ours is None else results[ours]), stored[theirs]
             if pair[0].ndim == 3:
                 pair = tuple(array[is_real] for array in pair)
             np.testing.assert_allclose(*pair, atol=1e-4)
 
 
-def test_another_number_of_classes_is_a_new_head_on_the_same_blocks(folder, stored):
+def test_another_number_of_classes_gives_a_new_head_on_the_same_blocks(folder, stored):
     weights = folder("hugging_face_vit")
-    whole = create_model("vit", weights=weights)
-    model = create_model("vit", weights=weights, num_classes=3)
+    whole = load_pretrained("vit", weights)
+    model = load_pretrained("vit", weights, num_classes=3)
     assert (model.num_classes, whole.num_classes) == (3, 5)
-    for own, other in zip(model.weights[:-2], whole.weights[:-2], strict=True):
-        np.testing.assert_array_equal(own, other)
+    for one, other in zip(model.weights[:-2], whole.weights[:-2], strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_options_win_over_the_config_and_the_config_over_the_variant(folder):
-    model = create_model("vit", "b16", weights=folder("hugging_face_vit"), dropout=0.25)
+    model = load_pretrained("vit", folder("hugging_face_vit"), "b16", dropout=0.25)
     assert (model.dim, model.dropout, model.norm["epsilon"]) == (12, 0.25, 1e-12)
 
 
@@ -95,22 +94,24 @@ def test_options_win_over_the_config_and_the_config_over_the_variant(folder):
         ("mixer_l16_224", 224, "mlp_mixer", {"dim": 1024, "token_mlp_dim": 512}),
     ],
 )
-def test_an_architecture_of_timm_is_a_variant_of_ours(architecture, size, kind, expected, timm):
+def test_a_timm_architecture_gives_the_options_of_a_variant(
+    architecture, size, kind, expected, timm
+):
     options = read_options(kind, timm(architecture, size))
     assert expected | {"image_size": size, "num_classes": 1000} == {
         name: options[name] for name in {*expected, "image_size", "num_classes"}
     }
 
 
-def test_what_pixels_the_weights_have_seen_is_read(timm, tmp_path):
+def test_the_normalization_of_pixels_is_read(timm, tmp_path):
     weights = timm("vit_tiny_patch16_224")
-    assert read_normalisation(weights) is None
-    seen = {"mean": [0.5, 0.4, 0.3], "std": [0.1, 0.2, 0.3]}
-    timm("vit_tiny_patch16_224", pretrained_cfg=seen)
-    assert read_normalisation(weights) == ([0.5, 0.4, 0.3], [0.1, 0.2, 0.3])
+    assert read_normalization(weights) is None
+    stored = {"mean": [0.5, 0.4, 0.3], "std": [0.1, 0.2, 0.3]}
+    timm("vit_tiny_patch16_224", pretrained_cfg=stored)
+    assert read_normalization(weights) == ([0.5, 0.4, 0.3], [0.1, 0.2, 0.3])
     theirs = {"image_mean": [0.5] * 3, "image_std": [0.6] * 3}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(theirs))
-    assert read_normalisation(weights) == ([0.5] * 3, [0.6] * 3)
+    assert read_normalization(weights) == ([0.5] * 3, [0.6] * 3)
 
 
 @pytest.mark.parametrize(
@@ -122,18 +123,24 @@ def test_what_pixels_the_weights_have_seen_is_read(timm, tmp_path):
         ("vit_base_patch16_224", {"model_args": {"class_token": False}}),
     ],
 )
-def test_other_architectures_are_refused_with_the_way_out(architecture, rest, timm):
-    with pytest.raises(ValueError, match=f"'{architecture}' is no .* create_model, then load_wei"):
+def test_unknown_architectures_are_refused_with_advice(architecture, rest, timm):
+    message = f"unknown architecture '{architecture}'; use create_model .*, then load_weights"
+    with pytest.raises(ValueError, match=message):
         read_options("vit", timm(architecture, **rest))
 
 
-def test_without_a_config_there_are_no_options_and_the_variant_must_be_said(tmp_path):
+def test_without_a_config_the_variant_or_all_sizes_must_be_given(tmp_path):
     shutil.copy(FIXTURES / "timm.safetensors", tmp_path / "model.safetensors")
     assert read_options("vit", tmp_path / "model.safetensors") == {}
-    with pytest.raises(ValueError, match="unknown vit variant None; known: tiny, "):
-        create_model("vit", weights=tmp_path, num_classes=5)
+    with pytest.raises(
+        ValueError, match="has no config.json: vit needs .* a variant: test, "
+    ) as error:
+        load_pretrained("vit", tmp_path, num_classes=5)
+    assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="unknown vit variant 'b17'; known: test, "):
+        load_pretrained("vit", tmp_path, "b17", num_classes=5)
     sizes = dict(image_size=12, patch_size=4, dim=12, num_heads=3, mlp_dim=30)
-    model = create_model("vit", "tiny", weights=tmp_path, num_classes=5, **sizes)
+    model = load_pretrained("vit", tmp_path, "test", num_classes=5, **sizes)
     assert np.asarray(model.weights[-1]).any()  # the bias of a new head is zero
 
 
@@ -141,20 +148,24 @@ def test_without_a_config_there_are_no_options_and_the_variant_must_be_said(tmp_
     "name, changes, message",
     [
         ("vit", {"model_type": "beit"}, "model_type must be one of bert, .*; got 'beit'"),
-        ("vit", {"model_type": "marian"}, "comes whole: convert.marian.load_marian"),
-        ("vit", {"hidden_act": "quick_gelu"}, "activation must be one of .*; got 'quick_gelu'"),
-        ("swin", {}, "config.json describes a model 'swin'; got 'vit'"),
+        ("vit", {"model_type": "marian"}, "use convert.marian.load_marian"),
+        (
+            "vit",
+            {"hidden_act": "quick_gelu"},
+            "activation in config.json must be .*; got 'quick_gelu'",
+        ),
+        ("swin", {}, "model must be 'swin' for .*config.json; got 'vit'"),
     ],
 )
-def test_a_config_that_does_not_fit_is_named(name, changes, message, folder):
+def test_an_unsupported_config_is_refused(name, changes, message, folder):
     with pytest.raises(ValueError, match=message):
-        create_model("vit", weights=folder(f"hugging_face_{name}", **changes))
+        load_pretrained("vit", folder(f"hugging_face_{name}", **changes))
 
 
-def test_sizes_that_are_missing_are_named(folder):
+def test_missing_sizes_are_named(folder):
     path = folder("hugging_face_vit") / "config.json"
     config = json.loads(path.read_text())
     del config["hidden_size"], config["patch_size"]
     path.write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="config.json must say hidden_size, patch_size"):
-        create_model("vit", weights=path.parent)
+    with pytest.raises(ValueError, match="config.json must contain hidden_size, patch_size"):
+        load_pretrained("vit", path.parent)

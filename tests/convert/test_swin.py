@@ -1,6 +1,6 @@
-"""Swin Transformers of others give their logits.
+"""Swin checkpoints give the logits of their libraries.
 
-The fixtures and what their libraries compute were stored by `fixtures/make_swin_fixtures.py`.
+The fixtures and the outputs of their libraries were stored by `fixtures/make_swin_fixtures.py`.
 """
 
 import re
@@ -27,7 +27,7 @@ def make(num_classes=5, **options):
 
 @pytest.fixture
 def microsoft(read):
-    """timm's weights as the authors store them: merges end a stage, and there are buffers."""
+    """timm's weights in the format of the authors: merges end a stage, and there are buffers."""
     weights = {}
     for name, array in read("timm_swin").items():
         name = name.replace("head.fc.", "head.")
@@ -50,7 +50,7 @@ def test_the_logits_are_those_of_the_library(name, read, stored):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_logits_are_those_of_the_library_as_it_is_installed(name, live, stored):
+def test_the_logits_are_those_of_the_installed_library(name, live, stored):
     model = make(projection="dense")
     load_weights(model, read_weights(live / f"{name}.safetensors"))
     images, logits = stored(name, live)
@@ -58,7 +58,7 @@ def test_the_logits_are_those_of_the_library_as_it_is_installed(name, live, stor
     np.testing.assert_allclose(numpy(model(images)), logits, atol=1e-5)
 
 
-def test_the_state_in_memory_gives_what_the_file_gives(read, stored):
+def test_a_state_dict_gives_the_same_logits(read, stored):
     images, logits = stored("hugging_face_swin")
     state = read("hugging_face_swin_state")
     assert "swin.encoder.layers.1.blocks.2.attention.q_proj.weight" in state
@@ -67,7 +67,7 @@ def test_the_state_in_memory_gives_what_the_file_gives(read, stored):
     np.testing.assert_allclose(numpy(model(images)), logits, atol=1e-5)
 
 
-def test_the_authors_files_load_too(microsoft, stored):
+def test_the_authors_format_gives_the_same_logits(microsoft, stored):
     assert "layers.0.downsample.norm.weight" in microsoft
     model = make()
     assert load_weights(model, microsoft) == []
@@ -76,7 +76,7 @@ def test_the_authors_files_load_too(microsoft, stored):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_encoder_saved_alone_loads_without_a_head(name, read, stored):
+def test_an_encoder_saved_without_head_loads(name, read, stored):
     state = {key.removeprefix("swin."): array for key, array in read(name).items()}
     state = {key: array for key, array in state.items() if not key.startswith(("head", "classi"))}
     whole, alone = make(), make(num_classes=7)
@@ -86,7 +86,7 @@ def test_an_encoder_saved_alone_loads_without_a_head(name, read, stored):
     np.testing.assert_array_equal(numpy(alone.encode(images)[0]), numpy(whole.encode(images)[0]))
 
 
-WRONG = {  # options of the model, what is changed in the weights (None: taken out), the message
+WRONG = {  # options of the model, changes of the weights (None: removed), the message
     "window": (
         {"window": 2},
         {},
@@ -103,12 +103,16 @@ WRONG = {  # options of the model, what is changed in the weights (None: taken o
         {"layers.1.downsample.reduction.weight": None},
         r"layers.1.downsample.reduction.weight is missing, must be \(12, 24\) for merge_1/reduct",
     ),
-    "position": ({}, {"absolute_pos_embed": np.zeros((1, 9, 6))}, "absolute_pos_embed .* no place"),
+    "position": (
+        {},
+        {"absolute_pos_embed": np.zeros((1, 9, 6))},
+        "absolute_pos_embed .* no counterpart",
+    ),
 }
 
 
 @pytest.mark.parametrize("options, changes, message", WRONG.values(), ids=WRONG)
-def test_what_does_not_fit_is_named(options, changes, message, read):
+def test_weights_that_do_not_fit_are_named(options, changes, message, read):
     weights = read("timm_swin") | changes
     weights = {key: array for key, array in weights.items() if array is not None}
     with pytest.raises(ValueError, match=message):

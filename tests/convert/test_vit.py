@@ -1,6 +1,6 @@
-"""ViT and DeiT of others give their logits; what does not fit is named, and nothing is loaded.
+"""ViT and DeiT checkpoints give the logits of their libraries; problems are named.
 
-The fixtures and what their libraries compute were stored by `fixtures/make_vit_fixtures.py`.
+The fixtures and the outputs of their libraries were stored by `fixtures/make_vit_fixtures.py`.
 """
 
 import math
@@ -40,7 +40,7 @@ def make(**options):
 
 @pytest.fixture
 def augreg(draw):
-    """An .npz of the AugReg kind, drawn; 2 heads of 6, so that no axis is like another."""
+    """Random weights in the format of AugReg; 2 heads of 6, so that all axes differ."""
     shapes = {
         "embedding/kernel": (4, 4, 3, 12),
         "embedding/bias": (12,),
@@ -91,8 +91,8 @@ def augreg_logits(w, image):
                 x @ w[f"{name}{part}/kernel"][:, head] + w[f"{name}{part}/bias"][head]
                 for part in ("query", "key", "value")
             )
-            share = np.exp(q @ k.T / math.sqrt(6))
-            y = y + share / share.sum(-1, keepdims=True) @ v @ w[f"{name}out/kernel"][head]
+            scores = np.exp(q @ k.T / math.sqrt(6))
+            y = y + scores / scores.sum(-1, keepdims=True) @ v @ w[f"{name}out/kernel"][head]
         return y
 
     w = {name: array.astype("float64") for name, array in w.items()}
@@ -121,7 +121,7 @@ def test_the_logits_are_those_of_the_library(name, projection, read, stored):
     np.testing.assert_allclose(numpy(model(images)), logits, atol=1e-5)
 
 
-def test_the_state_in_memory_gives_what_the_file_gives(read, stored):
+def test_a_state_dict_gives_the_same_logits(read, stored):
     images, logits = stored("hugging_face_deit")
     model = make(**OPTIONS["hugging_face_deit"])
     state = read("hugging_face_deit_state")
@@ -130,7 +130,7 @@ def test_the_state_in_memory_gives_what_the_file_gives(read, stored):
     np.testing.assert_allclose(numpy(model(images)), logits, atol=1e-5)
 
 
-def test_an_augreg_file_gives_the_logits_of_its_definition(augreg, draw, tmp_path):
+def test_an_augreg_file_gives_the_logits_of_a_numpy_model(augreg, draw, tmp_path):
     model = make(num_heads=2, activation="gelu_tanh")
     np.savez(tmp_path / "augreg.npz", **augreg)
     assert load_weights(model, str(tmp_path / "augreg.npz")) == []
@@ -142,32 +142,32 @@ def test_an_augreg_file_gives_the_logits_of_its_definition(augreg, draw, tmp_pat
 @pytest.mark.parametrize(
     "name, prefix", [("hugging_face_vit", "vit."), ("hugging_face_deit", "deit.")]
 )
-def test_an_encoder_saved_alone_loads_without_a_head(name, prefix, draw, read, stored):
+def test_an_encoder_saved_without_head_loads(name, prefix, draw, read, stored):
     state = {key.removeprefix(prefix): array for key, array in read(name).items()}
     whole, alone = make(**OPTIONS[name]), make(**OPTIONS[name])
     load_weights(whole, state)
     state = {key: array for key, array in state.items() if "classifier" not in key}
-    left = load_weights(alone, state | {"pooler.dense.weight": draw(12, 12)}, head=False)
+    kept = load_weights(alone, state | {"pooler.dense.weight": draw(12, 12)}, head=False)
     heads = range(whole.num_tokens)
-    assert left == [f"head_{i}/{leaf}" for i in heads for leaf in ("kernel", "bias")]
+    assert kept == [f"head_{i}/{leaf}" for i in heads for leaf in ("kernel", "bias")]
     images, _ = stored(name)
     np.testing.assert_array_equal(numpy(alone.encode(images)[0]), numpy(whole.encode(images)[0]))
 
 
-def test_a_fresh_head_stays_as_it_was(augreg, draw, read, own_weights):
+def test_a_new_head_keeps_its_values(augreg, draw, read, weights_by_path):
     augreg["pre_logits/kernel"] = draw(12, 12)
     for num_heads, weights in ((3, read("timm")), (2, augreg)):
         model = make(num_classes=7, num_heads=num_heads)
         model.build((None, 12, 12, 3))
-        before = own_weights(model)
+        before = weights_by_path(model)
         assert load_weights(model, weights, head=False) == ["head_0/kernel", "head_0/bias"]
-        for path, array in own_weights(model).items():
+        for path, array in weights_by_path(model).items():
             assert np.array_equal(array, before[path]) == ("/head_0/" in path), path
 
 
-def test_a_learned_mean_over_patches_counts_as_head(read):
-    left = load_weights(make(num_tokens=0, pool="sequence"), read("timm_mean"), head=False)
-    assert left == ["importance/kernel", "importance/bias", "head_0/kernel", "head_0/bias"]
+def test_learned_pooling_counts_as_head(read):
+    kept = load_weights(make(num_tokens=0, pool="sequence"), read("timm_mean"), head=False)
+    assert kept == ["importance/kernel", "importance/bias", "head_0/kernel", "head_0/bias"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_positions_are_resized_as_the_model_does(name, size, draw, read):
     models = [make(image_size=pixels, **OPTIONS[name]) for pixels in (12, size)]
     for model in models:
         load_weights(model, read(name))
-    assert models[1].place.table.shape == ((size // 4) ** 2, 12)
+    assert models[1].position_embedding.table.shape == ((size // 4) ** 2, 12)
     np.testing.assert_allclose(numpy(models[1](images)), numpy(models[0](images)), atol=1e-5)
 
 
@@ -189,7 +189,7 @@ def test_images_of_another_size_give_the_logits_of_timm(read, stored):
     np.testing.assert_allclose(numpy(model(images)), logits, atol=1e-5)
 
 
-WRONG = {  # options of the model, fixture, what is changed in it (None: taken out), the message
+WRONG = {  # options of the model, fixture, changes of it (None: removed), the message
     "missing": (
         {},
         "timm",
@@ -201,7 +201,7 @@ WRONG = {  # options of the model, fixture, what is changed in it (None: taken o
         {},
         "timm",
         {"reg": np.zeros((1, 4))},
-        r"reg \(1, 4\) has no place in the model",
+        r"reg \(1, 4\) has no counterpart in the model",
     ),
     "shape": (
         {"mlp_dim": 24},
@@ -222,9 +222,9 @@ WRONG = {  # options of the model, fixture, what is changed in it (None: taken o
         {"num_classes": 7},
         "timm",
         {},
-        r"head.weight must be \(7, 12\) for head_0/kernel; got \(5, 12\); head=False leaves it",
+        r"head.weight must be \(7, 12\) for head_0/kernel; got \(5, 12\); head=False skips it",
     ),
-    "no head": ({}, "timm", {"head.weight": None}, "head.weight is missing.*head=False leaves it"),
+    "no head": ({}, "timm", {"head.weight": None}, "head.weight is missing.*head=False skips it"),
     "fewer blocks": (
         {"depth": 1},
         "timm",
@@ -237,7 +237,7 @@ WRONG = {  # options of the model, fixture, what is changed in it (None: taken o
         DEIT3 | {"layer_scale": None},
         "timm",
         {},
-        r"qkv.bias\[value\] \(12,\) has no place",
+        r"qkv.bias\[value\] \(12,\) has no counterpart",
     ),
     "no scale": ({"layer_scale": 0.1}, "timm", {}, "blocks.0.ls1.gamma is missing"),
     "never a scale": (
@@ -246,20 +246,20 @@ WRONG = {  # options of the model, fixture, what is changed in it (None: taken o
         {},
         "block_0/self_scale of the model has no counterpart in Hugging Face weights",
     ),
-    "one token": ({}, "timm_distilled", {}, r"pos_embed must .* num_tokens=1 .* got \(1, 11, 12\)"),
+    "one token": ({}, "timm_distilled", {}, r"pos_embed must .* num_tokens=1; got \(1, 11, 12\)"),
     "no square": ({}, "timm", {"pos_embed": np.zeros((1, 8, 12))}, "pos_embed must .* square"),
     "two tables": ({}, "timm", {"pos_embed": np.zeros((2, 5, 12))}, r"\(1, N, D\) .*\(2, 5, 12\)"),
     "fixed": (
         {"position": "sincos_2d"},
         "timm",
         {},
-        r"pos_embed\[patches\] \(9, 12\) has no place",
+        r"pos_embed\[patches\] \(9, 12\) has no counterpart",
     ),
     "mean first": (
         {"num_tokens": 0},
         "timm_mean_first",
         {},
-        r'fc_norm.weight \(12,\) has no place in the model; pool="mean_first" has one',
+        r'fc_norm.weight \(12,\) has no counterpart in the model; pool="mean_first" has one',
     ),
     "mean beside a token": ({}, "timm_token_mean_first", {}, 'pool="mean_first" has one'),
     "norm first": (
@@ -278,13 +278,13 @@ WRONG = {  # options of the model, fixture, what is changed in it (None: taken o
         {"num_tokens": 2, "pool": "mean"},
         "timm_distilled",
         {},
-        r"head_dist.weight \(5, 12\) has no place in the model",
+        r"head_dist.weight \(5, 12\) has no counterpart in the model",
     ),
     "learned mean": (
         {"num_tokens": 0, "pool": "sequence"},
         "timm_mean",
         {},
-        "importance/kernel of the model has no counterpart in timm weights; head=False leaves it",
+        "importance/kernel of the model has no counterpart in timm weights; head=False skips it",
     ),
     "one head": (
         {"num_tokens": 2},
@@ -297,7 +297,7 @@ WRONG = {  # options of the model, fixture, what is changed in it (None: taken o
 
 @pytest.fixture(scope="module")
 def build():
-    """Built models by their options; shared, because what is refused must not change them."""
+    """Built models by their options; shared, because refused weights must not change them."""
     models = {}
 
     def get(options):
@@ -311,18 +311,18 @@ def build():
 
 
 @pytest.mark.parametrize("options, name, changes, message", WRONG.values(), ids=WRONG)
-def test_what_does_not_fit_is_named_and_nothing_is_loaded(
-    build, options, name, changes, message, read, own_weights
+def test_weights_that_do_not_fit_are_named_and_nothing_is_loaded(
+    build, options, name, changes, message, read, weights_by_path
 ):
     model = build(options)
-    before = own_weights(model)
+    before = weights_by_path(model)
     weights = {key: array for key, array in (read(name) | changes).items() if array is not None}
     with pytest.raises(ValueError, match=message):
         load_weights(model, weights)
-    for path, own in own_weights(model).items():
-        np.testing.assert_array_equal(own, before[path])
+    for path, array in weights_by_path(model).items():
+        np.testing.assert_array_equal(array, before[path])
 
 
-def test_another_number_of_heads_is_seen_in_an_augreg_file(build, augreg):
+def test_an_augreg_file_with_another_number_of_heads_is_refused(build, augreg):
     with pytest.raises(ValueError, match=r"query/kernel must be \(12, 3, 4\).*got \(12, 2, 6\)"):
         load_weights(build({}), augreg)

@@ -1,4 +1,4 @@
-"""Tokenizers are trained once for all tests of this folder."""
+"""Phrases and a tokenizer for all tests of this folder."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tfx_transformer.data import load_pairs, train_tokenizer
 
 @pytest.fixture(scope="session")
 def phrases():
-    """Real phrases: English, Korean and German names of emoji."""
+    """English, Korean and German emoji names."""
     korean, german = load_pairs("embedded:emoji/en-ko"), load_pairs("embedded:emoji/en-de")
     return {"en": korean.source, "ko": korean.target, "de": german.target}
 

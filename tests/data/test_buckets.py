@@ -1,4 +1,4 @@
-"""The order of batches: a pure function that loses nothing."""
+"""The order of batches is a pure function and contains every row once."""
 
 import numpy as np
 import pytest
@@ -13,24 +13,24 @@ def flat(batches):
     return [(batch.length, batch.rows.tolist()) for batch in batches]
 
 
-def test_lengths_grow_by_halves_and_thirds_up_to_the_longest():
+def test_lengths_grow_by_halves_and_thirds_up_to_the_maximum():
     assert list(bucket_sizes(100, 1000)) == [8, 12, 16, 24, 32, 48, 64, 96, 100]
     assert list(bucket_sizes(64, 1000)) == [8, 12, 16, 24, 32, 48, 64]
     assert list(bucket_sizes(5, 1000)) == [5]
 
 
-def test_a_batch_uses_the_budget_and_never_more():
+def test_a_batch_fills_the_token_budget():
     for length, rows in bucket_sizes(100, 1000).items():
         assert rows * length <= 1000 < (rows + 1) * length
 
 
-def test_rows_are_a_multiple_of_the_replicas():
+def test_the_number_of_rows_is_a_multiple_of_the_replicas():
     sizes = bucket_sizes(100, 1000, multiple=3)
     assert all(rows % 3 == 0 and rows * length <= 1000 for length, rows in sizes.items())
     assert sizes[100] == 9
 
 
-def test_a_budget_below_the_longest_row_is_refused():
+def test_a_token_budget_below_the_longest_row_is_refused():
     with pytest.raises(ValueError, match="token_budget=99, multiple=1, max_length=100"):
         bucket_sizes(100, 99)
     with pytest.raises(ValueError, match="token_budget=100, multiple=2, max_length=100"):
@@ -38,18 +38,18 @@ def test_a_budget_below_the_longest_row_is_refused():
 
 
 @pytest.mark.parametrize("seed", [None, 3])
-def test_every_row_comes_exactly_once(seed):
+def test_every_row_occurs_exactly_once(seed):
     rows = np.concatenate([batch.rows for batch in epoch_batches(LENGTHS, SIZES, seed)])
     assert sorted(rows[rows != EMPTY]) == list(range(len(LENGTHS)))
 
 
-def test_every_row_fits_its_batch_and_every_batch_is_of_a_known_shape():
+def test_every_row_fits_its_batch_and_every_batch_has_a_known_shape():
     for batch in epoch_batches(LENGTHS, SIZES, seed=3):
         assert len(batch.rows) == SIZES[batch.length]
         assert max(LENGTHS[batch.rows[batch.rows != EMPTY]]) <= batch.length
 
 
-def test_only_one_batch_has_empty_rows_and_they_come_last():
+def test_only_one_batch_has_empty_rows_and_they_are_last():
     batches = epoch_batches(LENGTHS, SIZES, seed=3)
     part_filled = [batch.rows for batch in batches if EMPTY in batch.rows]
     assert len(part_filled) == 1
@@ -57,15 +57,21 @@ def test_only_one_batch_has_empty_rows_and_they_come_last():
     assert (np.diff((part_filled[0] == EMPTY).astype(int)) >= 0).all()
 
 
-def test_rows_move_up_only_when_they_do_not_fill_a_batch():
+def test_empty_rows_repeat_the_first_one_where_padding_alone_is_not_allowed():
+    (batch,) = epoch_batches(np.array([3, 4]), {5: 4}, seed=None)
+    assert batch.is_real.tolist() == [True, True, False, False]
+    assert batch.filled_rows.tolist() == [0, 1, 0, 0]
+
+
+def test_rows_move_to_a_longer_bucket_only_if_they_do_not_fill_a_batch():
     batches = epoch_batches(LENGTHS, SIZES, seed=3)
     edges = [0, *SIZES]
     for shorter, longer in zip(edges, edges[1:], strict=False):
-        own = [rows for batch in batches if batch.length == longer for rows in batch.rows]
-        assert sum(LENGTHS[row] <= shorter for row in own if row != EMPTY) < SIZES.get(shorter, 1)
+        rows = [row for batch in batches if batch.length == longer for row in batch.rows]
+        assert sum(LENGTHS[row] <= shorter for row in rows if row != EMPTY) < SIZES.get(shorter, 1)
 
 
-def test_short_rows_do_not_climb_above_the_longest():
+def test_short_rows_do_not_move_above_the_longest_row():
     lengths = np.array([3, 4, 5, 9])
     (batch,) = epoch_batches(lengths, bucket_sizes(100, 400), seed=None)
     assert batch.length == 12
@@ -77,13 +83,13 @@ def test_the_same_seed_and_epoch_give_the_same_order():
 
 
 @pytest.mark.parametrize("other", [(3, 6), (4, 5), (5, 3)])
-def test_another_seed_or_epoch_gives_another_order_of_as_many_batches(other):
+def test_another_seed_or_epoch_gives_another_order_with_as_many_batches(other):
     one, two = epoch_batches(LENGTHS, SIZES, 3, 5), epoch_batches(LENGTHS, SIZES, *other)
     assert flat(one) != flat(two)
     assert len(one) == len(two)
 
 
-def test_batches_of_all_lengths_are_mixed():
+def test_batches_of_different_lengths_are_shuffled():
     lengths = [batch.length for batch in epoch_batches(LENGTHS, SIZES, seed=3)]
     assert lengths != sorted(lengths)
 

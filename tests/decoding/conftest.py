@@ -1,6 +1,6 @@
-"""Models small enough to be checked by hand, given to the tests as factories."""
+"""Tiny models whose results are easy to compute by hand, as factories."""
 
-from tfx_transformer.quiet import import_tensorflow
+from tfx_transformer.runtime import import_tensorflow
 
 import_tensorflow()
 import keras  # noqa: E402
@@ -17,9 +17,9 @@ def seed():
 
 
 def compiled(function):
-    """The function as it is; on JAX compiled as a whole, and fast rather than well.
+    """On JAX the function compiled as a whole, without optimization; otherwise unchanged.
 
-    JAX compiles the loop in any case, and op by op whatever stands around it.
+    JAX compiles the loop in any case, and everything else op by op.
     """
     if keras.backend.backend() != "jax":
         return function
@@ -29,7 +29,7 @@ def compiled(function):
 
 
 class Model:
-    """What the models here have in common: `run` a decoder, and get numpy arrays."""
+    """Base class: `run` a decoder and get numpy arrays."""
 
     pad_id, start_id, end_id = PAD, START, END
 
@@ -43,7 +43,7 @@ class Model:
 class HistoryModel(Model):
     """Random logits that depend on the sentence and on all tokens so far, by a running code."""
 
-    size = 997  # of the table: codes beyond it wrap round, which harms nobody
+    size = 997  # of the table: larger codes wrap around
 
     def __init__(self, batch_size, vocab_size, max_length, seed=0, dtype="float32"):
         self.batch_size, self.vocab_size, self.max_length = batch_size, vocab_size, max_length
@@ -60,16 +60,16 @@ class HistoryModel(Model):
     def state(self):
         code = ops.zeros((self.batch_size,), "int32")
         sentence = ops.arange(self.batch_size, dtype="int32")
-        return {"fixed": {"sentence": sentence}, "moving": {"code": code}}
+        return {"constant": {"sentence": sentence}, "carry": {"code": code}}
 
     def step(self, tokens, state, index):
-        code = (state["moving"]["code"] * self.vocab_size + tokens + index) % self.size
+        code = (state["carry"]["code"] * self.vocab_size + tokens + index) % self.size
         table = ops.reshape(ops.convert_to_tensor(self.table), (-1, self.vocab_size))
-        logits = ops.take(table, state["fixed"]["sentence"] * self.size + code, axis=0)
-        return ops.cast(logits, self.dtype), {"fixed": None, "moving": {"code": code}}
+        logits = ops.take(table, state["constant"]["sentence"] * self.size + code, axis=0)
+        return ops.cast(logits, self.dtype), {"constant": None, "carry": {"code": code}}
 
     def log_probs(self, sentence, tokens):
-        """What comes after these tokens, by plain numpy: (V,)."""
+        """Log-probabilities of the next token, by plain numpy: (V,)."""
         code = 0
         for index, token in enumerate((START, *tokens)):
             code = (code * self.vocab_size + int(token) + index) % self.size
@@ -83,7 +83,7 @@ class HistoryModel(Model):
 
 
 class Speller(Model):
-    """Spells its words. What is left to spell moves on only when the last letter was fed back."""
+    """Spells its words; continues only after the last letter was fed back."""
 
     def __init__(self, words, vocab_size, max_length):
         self.batch_size, self.vocab_size, self.max_length = len(words), vocab_size, max_length
@@ -91,14 +91,14 @@ class Speller(Model):
         self.rows = np.array(rows, "int32")
 
     def state(self):
-        return {"fixed": {}, "moving": [ops.convert_to_tensor(self.rows)]}
+        return {"constant": {}, "carry": [ops.convert_to_tensor(self.rows)]}
 
     def step(self, tokens, state, index):
-        (left,) = state["moving"]
+        (left,) = state["carry"]
         moved = ops.concatenate([left[:, 1:], left[:, :1]], axis=1)
         left = ops.where((left[:, 0] == tokens)[:, None], moved, left)
         logits = 9.0 * ops.one_hot(left[:, 0], self.vocab_size)
-        return logits, {"fixed": state["fixed"], "moving": [left]}
+        return logits, {"constant": state["constant"], "carry": [left]}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ not_traced = pytest.mark.skipif(
 )
 
 
-def normalised(log_prob, length, alpha):
+def normalized(log_prob, length, alpha):
     return log_prob / ((5 + length) / 6) ** alpha
 
 
@@ -24,8 +24,8 @@ def all_sequences(letters, max_length):
     return [(*word, END) for word in words], list(itertools.product(letters, repeat=max_length))
 
 
-def plain_beam(model, sentence, width, alpha, max_length):
-    """Beam search by lists: (score, log_prob, tokens), the best first."""
+def plain_beam(model, sentence, width, max_length, normalize, stops_early=False):
+    """Beam search on Python lists: (score, log_prob, tokens), best first."""
     live, finished = [(0.0, ())], []
     for length in range(1, max_length + 1):
         extended = [
@@ -37,10 +37,13 @@ def plain_beam(model, sentence, width, alpha, max_length):
         extended = sorted(extended, reverse=True)[: 2 * width]
         for log_prob, tokens in extended[:width]:
             if tokens[-1] == END:
-                finished.append((normalised(log_prob, length, alpha), log_prob, tokens))
+                finished.append((normalize(log_prob, length), log_prob, tokens))
         finished = sorted(finished, reverse=True)[:width]
         live = [(log_prob, tokens) for log_prob, tokens in extended if tokens[-1] != END][:width]
-    return finished + [(normalised(p, max_length, alpha), p, tokens) for p, tokens in live]
+        is_full = len(finished) == width
+        if stops_early and is_full and normalize(live[0][0], length) <= finished[-1][0]:
+            return finished
+    return finished + [(normalize(p, max_length), p, tokens) for p, tokens in live]
 
 
 def check_equal(result, sentence, expected):
@@ -57,7 +60,7 @@ def check_equal(result, sentence, expected):
 
 @pytest.mark.parametrize("early_stop", [True, False])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
-def test_a_wide_beam_finds_what_trying_all_sequences_finds(alpha, early_stop, make_model):
+def test_a_wide_beam_finds_the_same_as_exhaustive_search(alpha, early_stop, make_model):
     model = make_model(batch_size=2, vocab_size=6, max_length=4)  # three letters and END
     decoder = BeamDecoder(width=120, n_best=50, length_penalty=alpha, early_stop=early_stop)
     result = model.run(decoder)
@@ -65,7 +68,7 @@ def test_a_wide_beam_finds_what_trying_all_sequences_finds(alpha, early_stop, ma
         expected = []
         for group in all_sequences(letters=(3, 4, 5), max_length=4):
             scored = [(model.log_prob(sentence, tokens), tokens) for tokens in group]
-            scored = [(normalised(p, len(t), alpha), p, t) for p, t in scored]
+            scored = [(normalized(p, len(t), alpha), p, t) for p, t in scored]
             expected += sorted(scored, reverse=True)
         assert len(expected) == 40 + 81  # the list of 50 ends with sequences that were cut off
         check_equal(result, sentence, expected)
@@ -73,14 +76,15 @@ def test_a_wide_beam_finds_what_trying_all_sequences_finds(alpha, early_stop, ma
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
 @pytest.mark.parametrize("width", [1, 2, 3, 5])
-def test_a_narrow_beam_does_as_described(width, alpha, make_model):
+def test_a_narrow_beam_equals_plain_python(width, alpha, make_model):
     model = make_model(batch_size=3, vocab_size=8, max_length=7, seed=width)
     result = model.run(BeamDecoder(width=width, n_best=width, length_penalty=alpha))
     for sentence in range(3):
-        check_equal(result, sentence, plain_beam(model, sentence, width, alpha, max_length=7))
+        expected = plain_beam(model, sentence, width, 7, lambda p, n: normalized(p, n, alpha))
+        check_equal(result, sentence, expected)
 
 
-def test_the_length_penalty_favours_long_sentences(make_model):
+def test_the_length_penalty_favors_long_sentences(make_model):
     model = make_model(batch_size=8, vocab_size=7, max_length=8)
     lengths = [
         model.run(BeamDecoder(width=6, length_penalty=alpha))["length"].mean()
@@ -124,7 +128,7 @@ def test_a_search_stops_when_nothing_can_change(make_model):
     assert 1 < num_steps(early_stop=True) < 12
     assert num_steps(early_stop=False) == 12
     assert num_steps(early_stop=False, limit=5) == 5
-    assert num_steps(early_stop=False, prefix=[[4, END]]) == 2  # nothing is left alive
+    assert num_steps(early_stop=False, prefix=[[4, END]]) == 2  # no live hypothesis is left
 
 
 def test_the_bound_waits_for_long_sentences_that_may_still_win(make_model):
@@ -139,7 +143,7 @@ def test_the_bound_waits_for_long_sentences_that_may_still_win(make_model):
         last = np.where(np.arange(5) == 2, 30.0, 0.0)
         logits = ops.where(index == 0, first, ops.where(index < 8, then, last))
         logits = ops.broadcast_to(ops.cast(logits, "float32"), (*ops.shape(tokens), 5))
-        return logits, {"moving": state["moving"]}
+        return logits, {"carry": state["carry"]}
 
     model.step = step
     result = model.run(BeamDecoder(width=1, length_penalty=0.0))
@@ -156,43 +160,25 @@ def test_the_bound_waits_for_long_sentences_that_may_still_win(make_model):
     assert result["tokens"][0].tolist() == [[END] + [PAD] * 8]
 
 
-def test_a_likely_stop_is_where_nothing_beats_the_worst_at_its_length(make_model):
-    def search(sentence):
-        live, finished = [(0.0, ())], []
-        for length in range(1, 13):
-            extended = [
-                (log_prob + gain, (*tokens, token))
-                for log_prob, tokens in live
-                for token, gain in enumerate(model.log_probs(sentence, tokens))
-                if token not in (PAD, START)
-            ]
-            extended = sorted(extended, reverse=True)[:6]
-            for log_prob, tokens in extended[:3]:
-                if tokens[-1] == END:
-                    finished.append((log_prob / length, log_prob, tokens))
-            finished = sorted(finished, reverse=True)[:3]
-            live = [(log_prob, tokens) for log_prob, tokens in extended if tokens[-1] != END][:3]
-            if len(finished) == 3 and live[0][0] / length <= finished[-1][0]:
-                return finished
-        return finished + [(p / 12, p, tokens) for p, tokens in live]
-
+def test_a_likely_stop_compares_scores_at_the_present_length(make_model):
     model = make_model(batch_size=6, vocab_size=8, max_length=12, seed=1)
     model.table[:, :, END] += 1
     options = {"width": 3, "n_best": 3, "length_penalty": 1.0, "length_rule": "power"}
     likely, sure = (model.run(BeamDecoder(early_stop=stop, **options)) for stop in ("likely", True))
     for sentence in range(6):
-        check_equal(likely, sentence, search(sentence))
+        expected = plain_beam(model, sentence, 3, 12, lambda p, n: p / n, stops_early=True)
+        check_equal(likely, sentence, expected)
     assert (likely["score"] <= sure["score"]).all() and (likely["score"] < sure["score"]).any()
 
 
-def test_an_unknown_rule_lists_the_known():
+def test_an_unknown_choice_lists_the_known_ones():
     with pytest.raises(ValueError, match="unknown length_rule 'mean'; known: gnmt, power"):
         BeamDecoder(length_rule="mean")
     with pytest.raises(ValueError, match="unknown early_stop 'never'; known: True, False, likely"):
         BeamDecoder(early_stop="never")
 
 
-def test_a_whole_sentence_goes_before_a_likelier_piece(make_model):
+def test_finished_sentences_come_before_likelier_unfinished_ones(make_model):
     model = make_model(batch_size=1, vocab_size=6, max_length=3)
     model.table[:, :, END] = -5.0
     result = model.run(BeamDecoder(width=4, n_best=4, length_penalty=0.0))
@@ -202,7 +188,7 @@ def test_a_whole_sentence_goes_before_a_likelier_piece(make_model):
     assert result["score"][0, 0] < result["score"][0, -1]
 
 
-def test_hypotheses_that_do_not_exist_are_blank(make_model):
+def test_missing_hypotheses_are_empty(make_model):
     model = make_model(batch_size=2, vocab_size=4, max_length=4)  # END and one letter
     result = model.run(BeamDecoder(width=7, n_best=7, length_penalty=3.0))
     expected = {(*[3] * n, END, *[PAD] * (3 - n)) for n in range(4)} | {(3, 3, 3, 3)}
@@ -222,7 +208,7 @@ def test_the_length_penalty_is_equation_14():
         np.testing.assert_allclose(ops.convert_to_numpy(result), expected, rtol=1e-5)
 
 
-def test_the_length_penalty_is_a_power_if_asked():
+def test_the_power_rule_is_a_power_of_the_length():
     result = length_penalty(ops.array([1, 4, 19]), 1.5, "power")
     np.testing.assert_allclose(ops.convert_to_numpy(result), [1, 8, 19**1.5], rtol=1e-5)
 
@@ -236,7 +222,7 @@ def test_the_coverage_penalty_is_equation_14():
 
 
 def covered(model, num_sources):
-    """The model with an attention that depends on its code, and the coverage of tokens by hand."""
+    """Add coverage to the model → the penalty of a sentence's tokens by plain numpy."""
     rng = np.random.default_rng(7)
     attention = rng.dirichlet(0.3 * np.ones(num_sources), size=model.size).astype("float32")
     masks = np.arange(num_sources) < np.array([[num_sources], [num_sources - 2]])
@@ -244,13 +230,13 @@ def covered(model, num_sources):
 
     def covered_state():
         coverage = ops.zeros((2, num_sources))
-        fixed = state()["fixed"] | {"source_mask": ops.array(masks)}
-        return {"fixed": fixed, "moving": state()["moving"] | {"coverage": coverage}}
+        constant = state()["constant"] | {"source_mask": ops.array(masks)}
+        return {"constant": constant, "carry": state()["carry"] | {"coverage": coverage}}
 
     def covered_step(tokens, state, index):
-        coverage = state["moving"]["coverage"]
+        coverage = state["carry"]["coverage"]
         logits, new = step(tokens, state, index)
-        new["moving"]["coverage"] = coverage + ops.take(attention, new["moving"]["code"], axis=0)
+        new["carry"]["coverage"] = coverage + ops.take(attention, new["carry"]["code"], axis=0)
         return logits, new
 
     def penalty(sentence, tokens):
@@ -265,7 +251,7 @@ def covered(model, num_sources):
 
 
 @pytest.mark.parametrize("beta", [0.2, 1.0])
-def test_coverage_takes_part_in_the_ranking(beta, make_model):
+def test_the_coverage_penalty_changes_the_ranking(beta, make_model):
     model = make_model(batch_size=2, vocab_size=6, max_length=4)
     fields = {"width": 120, "n_best": 50, "length_penalty": 0.6}
     without = model.run(BeamDecoder(**fields))
@@ -276,36 +262,36 @@ def test_coverage_takes_part_in_the_ranking(beta, make_model):
         for group in all_sequences(letters=(3, 4, 5), max_length=4):
             scored = [(model.log_prob(sentence, tokens), tokens) for tokens in group]
             scored = [
-                (normalised(p, len(t), 0.6) + beta * penalty(sentence, t), p, t) for p, t in scored
+                (normalized(p, len(t), 0.6) + beta * penalty(sentence, t), p, t) for p, t in scored
             ]
             expected += sorted(scored, reverse=True)
         check_equal(result, sentence, expected)
     assert (result["tokens"] != without["tokens"]).any()
 
 
-def test_a_model_that_keeps_no_coverage_is_named(make_model):
+def test_a_coverage_penalty_needs_a_model_with_coverage(make_model):
     model = make_model(batch_size=2, vocab_size=6, max_length=4)
-    with pytest.raises(ValueError, match=r'=0.5 needs state\["moving"\]\["coverage"\]'):
+    with pytest.raises(ValueError, match=r'=0.5 needs state\["carry"\]\["coverage"\]'):
         model.run(BeamDecoder(coverage_penalty=0.5))
     covered(model, num_sources=5)
     state = model.state()
-    del state["fixed"]["source_mask"]
+    del state["constant"]["source_mask"]
     model.state = lambda: state
-    with pytest.raises(ValueError, match=r'=0.5 needs state\["fixed"\]\["source_mask"\]'):
+    with pytest.raises(ValueError, match=r'=0.5 needs state\["constant"\]\["source_mask"\]'):
         model.run(BeamDecoder(coverage_penalty=0.5))
 
 
 @not_traced
 @pytest.mark.parametrize("width", [1, 3])
-def test_the_fixed_state_is_repeated_and_never_moved(width, make_model):
+def test_the_constant_state_is_repeated_and_never_reordered(width, make_model):
     model = make_model(batch_size=2, vocab_size=6, max_length=4)
-    seen, step = [], model.step
+    sentences, step = [], model.step
 
-    def watching(tokens, state, index):
-        seen.append(state["fixed"]["sentence"])
+    def recording_step(tokens, state, index):
+        sentences.append(state["constant"]["sentence"])
         return step(tokens, state, index)
 
-    model.step = watching
+    model.step = recording_step
     model.run(BeamDecoder(width=width))
-    assert ops.convert_to_numpy(seen[0]).tolist() == [0] * width + [1] * width
-    assert all(sentence is seen[0] for sentence in seen)
+    assert ops.convert_to_numpy(sentences[0]).tolist() == [0] * width + [1] * width
+    assert all(sentence is sentences[0] for sentence in sentences)

@@ -10,7 +10,7 @@ from tfx_transformer.decoding import DECODERS
 PAD, START, END = 0, 1, 2
 SPECS = [
     {"kind": "greedy"},
-    {"kind": "sample", "seed": 3, "num_samples": 2, "top_p": 0.8},
+    {"kind": "sample", "seed": 3, "n_best": 2, "top_p": 0.8},
     {"kind": "beam", "width": 3, "n_best": 2},
     {"kind": "beam", "width": 1, "early_stop": False},
 ]
@@ -23,10 +23,10 @@ on_jax = pytest.mark.skipif(keras.backend.backend() != "jax", reason="jax.jit is
 
 
 def decode(model, decoder, sentence, prefix, limit):
-    """Decodes the model's sentences by their numbers (B,), with all options in use."""
+    """Decode the model's sentences by number (B,), with all options in use."""
     batch_size = ops.shape(sentence)[0]
-    moving = {"code": ops.zeros((batch_size,), "int32")}
-    state = {"fixed": {"sentence": sentence}, "moving": moving}
+    carry = {"code": ops.zeros((batch_size,), "int32")}
+    state = {"constant": {"sentence": sentence}, "carry": carry}
     ids = {"start_id": START, "end_id": END, "pad_id": PAD}
     return decoder(
         model.step, state, batch_size, model.max_length, **ids, prefix=prefix, limit=limit
@@ -88,7 +88,7 @@ def test_xla_decodes_the_same(spec, model, inputs):
         lambda *args: decode(model, decoder, *args), jit_compile=True, autograph=False
     )
     result = function(*inputs(3))
-    if spec["kind"] == "sample":  # XLA has a random generator of its own
+    if spec["kind"] == "sample":  # XLA has another random generator
         check_equal(result, function(*inputs(3)))
         for b, n in np.ndindex(*result["length"].shape):
             tokens = result["tokens"][b, n, : result["length"][b, n]].numpy()
@@ -102,7 +102,7 @@ def test_xla_decodes_the_same(spec, model, inputs):
     "spec", [{"kind": "beam"}, {"kind": "sample", "top_k": 9, "seed": 1}], ids=str
 )
 def test_xla_never_sorts_the_vocabulary(spec):
-    """It knows a top_k from its pattern, which a slice of the result breaks: 60 times slower."""
+    """XLA recognizes top_k by a pattern that a slice of the result breaks: 60 times slower."""
     import tensorflow as tf
 
     vocab_size = 3001
@@ -113,7 +113,7 @@ def test_xla_never_sorts_the_vocabulary(spec):
 
     @tf.function(jit_compile=True, autograph=False)
     def function(state):
-        return DECODERS.make(spec)(step, {"fixed": (), "moving": state}, 2, 4, START, END, PAD)
+        return DECODERS.make(spec)(step, {"constant": (), "carry": state}, 2, 4, START, END, PAD)
 
     compiled = function.experimental_get_compiler_ir(tf.zeros((2,)))(stage="optimized_hlo")
     sorts = [line for line in compiled.splitlines() if " sort(" in line]
@@ -135,12 +135,12 @@ def test_a_saved_model_decodes_the_same(spec, model, inputs, tmp_path):
 
 
 @on_tensorflow
-def test_a_saved_model_that_keeps_a_seed_generator_draws_anew_in_each_call(model, inputs, tmp_path):
+def test_a_saved_model_with_a_seed_generator_samples_anew_in_each_call(model, inputs, tmp_path):
     import tensorflow as tf
 
     seed = keras.random.SeedGenerator(1)
     module = tf.Module()
-    module.decode = dynamic_function(model, DECODERS.make("sample", seed=seed, num_samples=9))
+    module.decode = dynamic_function(model, DECODERS.make("sample", seed=seed, n_best=9))
     module.seed = seed.state.value
     tf.saved_model.save(module, tmp_path)
     loaded = tf.saved_model.load(tmp_path)
@@ -150,23 +150,23 @@ def test_a_saved_model_that_keeps_a_seed_generator_draws_anew_in_each_call(model
 
 @on_tensorflow
 @pytest.mark.parametrize("kind", DECODERS)
-def test_a_step_that_forgets_its_static_shapes_is_no_trouble(kind, model):
+def test_a_step_may_lose_its_static_shapes(kind, model):
     import tensorflow as tf
 
     step = model.step
 
-    def forgetful(tokens, state, index):
+    def shapeless_step(tokens, state, index):
         logits, state = step(tokens, state, index)
-        code = tf.compat.v1.placeholder_with_default(state["moving"]["code"], [None])
+        code = tf.compat.v1.placeholder_with_default(state["carry"]["code"], [None])
         logits = tf.compat.v1.placeholder_with_default(logits, [None, 8])
-        return logits, {"fixed": None, "moving": {"code": code}}
+        return logits, {"constant": None, "carry": {"code": code}}
 
     decoder = DECODERS.make(kind, **({"seed": 1} if kind == "sample" else {}))
 
     @tf.function
     def function():
         ids = {"start_id": START, "end_id": END, "pad_id": PAD}
-        return decoder(forgetful, model.state(), tf.constant(4), 6, **ids)
+        return decoder(shapeless_step, model.state(), tf.constant(4), 6, **ids)
 
     check_equal(function(), model.run(decoder))
 

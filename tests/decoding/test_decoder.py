@@ -1,18 +1,24 @@
-"""What every decoder promises, whatever it looks for."""
+"""The contract of every decoder."""
+
+import ast
+import builtins
+import inspect
+import re
+import typing
 
 import numpy as np
 import pytest
 from keras import ops
 
-from tfx_transformer.decoding import DECODERS, BeamDecoder, GreedyDecoder, SamplingDecoder
+from tfx_transformer.decoding import DECODERS, BeamDecoder, Decoder, GreedyDecoder, SamplingDecoder
 
 PAD, START, END = 0, 1, 2
 SPECS = [
     {"kind": "greedy"},
-    {"kind": "sample", "num_samples": 3, "top_k": 6, "top_p": 0.95, "seed": 5},
+    {"kind": "sample", "n_best": 3, "top_k": 6, "top_p": 0.95, "seed": 5},
     {"kind": "beam", "width": 3, "n_best": 3},
 ]
-DETERMINED = [spec for spec in SPECS if spec["kind"] != "sample"]
+DETERMINISTIC = [spec for spec in SPECS if spec["kind"] != "sample"]
 
 
 def hypotheses(result):
@@ -29,15 +35,15 @@ def test_every_registered_decoder_is_tested_here():
 
 
 @pytest.mark.parametrize("kind", DECODERS)
-def test_the_result_has_the_promised_shapes_and_types(kind, make_model):
+def test_the_result_has_the_documented_shapes_and_types(kind, make_model):
     model = make_model(batch_size=3, vocab_size=11, max_length=6)
-    own = {
+    options = {
         "beam": {"n_best": 4, "width": 5},
-        "sample": {"num_samples": 4, "seed": 0},
+        "sample": {"n_best": 4, "seed": 0},
         "greedy": {},
     }[kind]
     n_best = 1 if kind == "greedy" else 4
-    result = model.run(DECODERS.make({"kind": kind, **own}))
+    result = model.run(DECODERS.make({"kind": kind, **options}))
     assert result["tokens"].shape == (3, n_best, 6)
     assert all(result[name].shape == (3, n_best) for name in ("score", "log_prob", "length"))
     types = {name: str(value.dtype) for name, value in result.items()}
@@ -50,7 +56,7 @@ def test_the_result_has_the_promised_shapes_and_types(kind, make_model):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_a_model_that_spells_words_is_followed(spec, make_speller):
+def test_the_tokens_follow_the_model(spec, make_speller):
     words = [[5, 3, 3, 4], [6], [4, 6, 5, 3, 5, 6], []]
     speller = make_speller(words, vocab_size=7, max_length=8)
     decoder = DECODERS.make(spec, **({"temperature": 0.1} if spec["kind"] == "sample" else {}))
@@ -61,7 +67,7 @@ def test_a_model_that_spells_words_is_followed(spec, make_speller):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_the_log_probability_is_the_models_own_of_just_these_tokens(spec, make_model):
+def test_the_log_probability_is_that_of_the_returned_tokens(spec, make_model):
     model = make_model(batch_size=3, vocab_size=8, max_length=7)
     count = 0
     for b, _, tokens, log_prob, _ in hypotheses(model.run(DECODERS.make(spec))):
@@ -72,8 +78,8 @@ def test_the_log_probability_is_the_models_own_of_just_these_tokens(spec, make_m
     assert count >= 3
 
 
-@pytest.mark.parametrize("spec", DETERMINED, ids=str)
-def test_a_batch_is_decoded_as_one_by_one(spec, make_model):
+@pytest.mark.parametrize("spec", DETERMINISTIC, ids=str)
+def test_a_batch_gives_the_same_as_single_sentences(spec, make_model):
     model = make_model(batch_size=4, vocab_size=9, max_length=8, seed=3)
     decoder = DECODERS.make(spec)
     together = model.run(decoder)
@@ -110,7 +116,7 @@ def test_prefixes_of_different_lengths_are_forced(spec, make_model):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_a_prefix_wins_over_the_constraints(spec, make_model):
+def test_a_prefix_is_exempt_from_the_constraints(spec, make_model):
     model = make_model(batch_size=1, vocab_size=6, max_length=7)
     decoder = DECODERS.make(spec, forbidden=(4,), no_repeat_ngram=1, min_length=6)
     for _, _, tokens, log_prob, _ in hypotheses(model.run(decoder, prefix=[[4, 3, 3]])):
@@ -121,7 +127,7 @@ def test_a_prefix_wins_over_the_constraints(spec, make_model):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_a_sentence_ends_where_nothing_else_is_left(spec, make_model):
+def test_a_sentence_ends_where_nothing_else_is_allowed(spec, make_model):
     model = make_model(batch_size=2, vocab_size=6, max_length=5)
     model.table[:, :, [PAD, START, 4, 5]] = -np.inf  # the model forbids all but END and 3
     result = model.run(DECODERS.make(spec, min_length=4, no_repeat_ngram=1))
@@ -131,8 +137,8 @@ def test_a_sentence_ends_where_nothing_else_is_left(spec, make_model):
         np.testing.assert_allclose(result["log_prob"][b, 0], expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("spec", DETERMINED, ids=str)
-def test_a_forced_token_of_no_probability_leaves_finite_numbers(spec, make_model):
+@pytest.mark.parametrize("spec", DETERMINISTIC, ids=str)
+def test_a_forced_token_of_probability_zero_gives_finite_scores(spec, make_model):
     model = make_model(batch_size=1, vocab_size=6, max_length=4)
     model.table[:, :, 5] = -np.inf
     result = model.run(DECODERS.make(spec), prefix=[[5]])
@@ -154,7 +160,7 @@ def test_each_sentence_is_cut_off_at_its_own_limit(spec, make_model):
     assert everywhere["length"][:, 0].tolist() == [3, 3, 3, 3]
 
 
-@pytest.mark.parametrize("spec", DETERMINED, ids=str)
+@pytest.mark.parametrize("spec", DETERMINISTIC, ids=str)
 def test_a_limit_is_the_same_as_a_smaller_max_length(spec, make_model):
     model = make_model(batch_size=3, vocab_size=8, max_length=9, seed=4)
     model.table[:, :, END] -= 2
@@ -166,7 +172,7 @@ def test_a_limit_is_the_same_as_a_smaller_max_length(spec, make_model):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_no_end_comes_before_the_minimal_length(spec, make_model):
+def test_no_sentence_ends_before_min_length(spec, make_model):
     model = make_model(batch_size=3, vocab_size=8, max_length=7)
     model.table[:, :, END] += 6  # would end at once
     assert (model.run(DECODERS.make(spec))["length"][:, 0] < 4).any()
@@ -178,7 +184,7 @@ def test_no_end_comes_before_the_minimal_length(spec, make_model):
 
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_no_ngram_comes_twice(spec, size, make_speller):
+def test_no_ngram_is_generated_twice(spec, size, make_speller):
     words = [[3, 4, 5] * 3, [6] * 8, [7, 5, 8, 7, 5, 8, 4, 4, 4]]
     model = make_speller(words, vocab_size=9, max_length=12)
 
@@ -192,7 +198,7 @@ def test_no_ngram_comes_twice(spec, size, make_speller):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_forbidden_tokens_start_and_pad_never_come(spec, make_model):
+def test_forbidden_tokens_start_and_pad_are_never_generated(spec, make_model):
     model = make_model(batch_size=3, vocab_size=8, max_length=6)
     model.table[:, :, [PAD, START, 4, 7]] += 5
     assert {4, 7} & set(model.run(DECODERS.make(spec))["tokens"].flat)
@@ -210,8 +216,8 @@ def test_end_alone_is_an_empty_sentence(spec, make_model):
     np.testing.assert_allclose(result["log_prob"][:, 0], 0, atol=1e-5)
 
 
-@pytest.mark.parametrize("spec", DETERMINED, ids=str)
-def test_what_has_ended_no_longer_changes(spec, make_model):
+@pytest.mark.parametrize("spec", DETERMINISTIC, ids=str)
+def test_a_finished_sentence_no_longer_changes(spec, make_model):
     model = make_model(batch_size=2, vocab_size=12, max_length=9)
     model.table[0, :, END] += 9  # the first ends long before the second
     model.table[1, :, END] -= 9
@@ -223,7 +229,7 @@ def test_what_has_ended_no_longer_changes(spec, make_model):
     np.testing.assert_array_equal(long["log_prob"][0, 0], short["log_prob"][0, 0])
 
 
-@pytest.mark.parametrize("spec", DETERMINED, ids=str)
+@pytest.mark.parametrize("spec", DETERMINISTIC, ids=str)
 def test_end_may_be_start_or_pad_as_in_some_models(spec, make_model):
     model = make_model(batch_size=2, vocab_size=6, max_length=7)
     state = model.state()
@@ -246,7 +252,7 @@ def test_half_precision_logits_give_float32_scores(spec, make_model):
         np.testing.assert_allclose(log_prob, model.log_prob(b, tokens), atol=0.15)
 
 
-def test_a_decoder_is_plain_data():
+def test_a_decoder_is_a_value():
     assert DECODERS.make({"kind": "beam", "forbidden": [3]}) == BeamDecoder(forbidden=(3,))
     assert hash(GreedyDecoder(min_length=2)) == hash(GreedyDecoder(min_length=2))
     with pytest.raises(ValueError, match=r"unknown decoder 'bean'; known: beam, greedy, sample"):
@@ -271,7 +277,7 @@ def test_a_decoder_is_plain_data():
         ("sample", {"top_p": 0.0}, "top_p must lie in 0 < top_p <= 1.*=0.0"),
         ("sample", {"top_p": 1.1}, "top_p must lie in 0 < top_p <= 1.*=1.1"),
         ("sample", {"seed": 0.5}, "seed must be a whole number.*=0.5"),
-        ("sample", {"num_samples": 0}, "num_samples must be a whole number above zero.*=0"),
+        ("sample", {"n_best": 0}, "n_best must be a whole number above zero.*=0"),
     ],
 )
 def test_a_bad_field_is_named(kind, fields, message):
@@ -301,7 +307,19 @@ def test_bad_ids_and_states_are_named(make_model):
         decoder(model.step, state, 1, 5, start_id=START, end_id=7, pad_id=PAD)
     with pytest.raises(ValueError, match="pad_id must be a whole number.*=-1"):
         decoder(model.step, state, 1, 5, start_id=START, end_id=END, pad_id=-1)
-    with pytest.raises(ValueError, match=r'"fixed" and "moving"; got \[\'moving\'\]'):
-        decoder(model.step, {"moving": ()}, 1, 5, START, END, PAD)
-    with pytest.raises(ValueError, match=r'"fixed" and "moving"; got tuple'):
+    with pytest.raises(ValueError, match=r'"constant" and "carry"; got \[\'carry\'\]'):
+        decoder(model.step, {"carry": ()}, 1, 5, START, END, PAD)
+    with pytest.raises(ValueError, match=r'"constant" and "carry"; got tuple'):
         decoder(model.step, (), 1, 5, START, END, PAD)
+
+
+@pytest.mark.parametrize("cls", [Decoder, BeamDecoder, GreedyDecoder, SamplingDecoder])
+def test_every_field_is_documented_and_has_a_literal_default(cls):
+    """The command line reads them from the source, without an import."""
+    (tree,) = ast.parse(inspect.getsource(cls)).body
+    fields = {node.target.id: node for node in tree.body if isinstance(node, ast.AnnAssign)}
+    documented = re.findall(r"^    (\w+): ", inspect.getdoc(cls).partition("\n\nCall")[0], re.M)
+    assert documented == list(fields)
+    for node in fields.values():
+        ast.literal_eval(node.value)
+        eval(ast.unparse(node.annotation), vars(typing) | vars(builtins))

@@ -2,14 +2,14 @@ import numpy as np
 from keras import ops
 
 from tfx_transformer.decoding.loop import (
-    freeze,
-    join,
-    pick,
+    batch_gather,
+    concatenate,
+    gather_one,
+    keep_done_rows,
     repeat_rows,
-    select,
+    set_position,
     take_rows,
     while_loop,
-    write,
 )
 
 B, M, K, D = 2, 5, 3, 4
@@ -31,38 +31,38 @@ def test_rows_are_taken_from_every_part_of_a_structure():
     np.testing.assert_allclose(ops.convert_to_numpy(taken[1]["y"]), y[[3, 0, 3]], rtol=1e-6)
 
 
-def test_select_takes_other_places_in_each_row():
+def test_batch_gather_takes_other_indices_in_each_row():
     x, y = RNG.normal(size=(B, M, D)), RNG.integers(9, size=(B, M))
-    places = np.array([[4, 0, 0], [2, 1, 3]], "int32")
-    selected = select({"x": ops.array(x), "y": ops.array(y)}, ops.array(places))
+    indices = np.array([[4, 0, 0], [2, 1, 3]], "int32")
+    selected = batch_gather({"x": ops.array(x), "y": ops.array(y)}, ops.array(indices))
     for b in range(B):
         for k in range(K):
-            place = places[b, k]
-            np.testing.assert_allclose(selected["x"][b, k], x[b, place], rtol=1e-6)
-            assert int(selected["y"][b, k]) == y[b, place]
+            index = indices[b, k]
+            np.testing.assert_allclose(selected["x"][b, k], x[b, index], rtol=1e-6)
+            assert int(selected["y"][b, k]) == y[b, index]
 
 
-def test_pick_takes_one_entry_of_each_row():
+def test_gather_one_takes_one_entry_of_each_row():
     x = ops.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    assert ops.convert_to_numpy(pick(x, ops.array([2, 0], "int32"))).tolist() == [3.0, 4.0]
+    assert ops.convert_to_numpy(gather_one(x, ops.array([2, 0], "int32"))).tolist() == [3.0, 4.0]
 
 
-def test_join_puts_the_second_behind_the_first():
-    joined = join({"x": ops.array([[1, 2], [3, 4]])}, {"x": ops.array([[5], [6]])})
+def test_concatenate_puts_the_second_after_the_first():
+    joined = concatenate({"x": ops.array([[1, 2], [3, 4]])}, {"x": ops.array([[5], [6]])})
     assert ops.convert_to_numpy(joined["x"]).tolist() == [[1, 2, 5], [3, 4, 6]]
 
 
-def test_freeze_keeps_the_old_rows_where_done():
+def test_done_rows_are_kept():
     old = (ops.zeros((B, M, D)), ops.zeros((B,)))
     new = (ops.ones((B, M, D)), ops.ones((B,)))
-    deep, flat = freeze(ops.array([False, True]), old, new)
+    deep, flat = keep_done_rows(ops.array([False, True]), old, new)
     np.testing.assert_array_equal(deep, np.stack([np.ones((M, D)), np.zeros((M, D))]))
     assert ops.convert_to_numpy(flat).tolist() == [1.0, 0.0]
 
 
-def test_write_changes_one_column():
+def test_set_position_changes_one_column():
     tokens = ops.array([[[1, 2, 3], [4, 5, 6]]], "int32")
-    written = write(tokens, ops.array([[8, 9]], "int32"), ops.array(1))
+    written = set_position(tokens, ops.array([[8, 9]], "int32"), ops.array(1))
     assert ops.convert_to_numpy(written).tolist() == [[[1, 8, 3], [4, 9, 6]]]
 
 

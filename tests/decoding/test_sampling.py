@@ -5,14 +5,14 @@ import pytest
 from keras import ops
 
 from tfx_transformer.decoding import GreedyDecoder, SamplingDecoder
-from tfx_transformer.decoding.sampling import draw, keep_nucleus, temper
+from tfx_transformer.decoding.sampling import nucleus_weights, sample_index, temperature_weights
 
 PAD, START, END = 0, 1, 2
 V = 9
 
 
 def distribution(model, temperature=1.0, top_k=V, top_p=1.0):
-    """The first token's probabilities (V,), by sorting and counting."""
+    """The first token's probabilities (V,), by plain numpy."""
     log_probs = model.log_probs(0, [])
     log_probs[[PAD, START]] = -np.inf
     p = np.exp(log_probs / temperature)
@@ -44,23 +44,23 @@ def distribution(model, temperature=1.0, top_k=V, top_p=1.0):
     ],
     ids=str,
 )
-def test_frequencies_follow_the_distribution_and_nothing_else_is_drawn(fields, make_model):
+def test_token_frequencies_follow_the_distribution(fields, make_model):
     model = make_model(batch_size=1, vocab_size=V, max_length=1)
     model.table /= 2
     count = 20_000
-    result = model.run(SamplingDecoder(seed=1, num_samples=count, **fields))
+    result = model.run(SamplingDecoder(seed=1, n_best=count, **fields))
     p = distribution(model, **fields)
     frequency = np.bincount(result["tokens"][0, :, 0], minlength=V) / count
     assert set(np.flatnonzero(frequency)) <= set(np.flatnonzero(p))
     np.testing.assert_array_less(np.abs(frequency - p), 4.5 * np.sqrt(p * (1 - p) / count) + 1e-9)
 
 
-def test_later_tokens_are_drawn_anew_and_given_those_before(make_model):
+def test_later_tokens_are_sampled_given_the_tokens_before(make_model):
     model = make_model(batch_size=1, vocab_size=6, max_length=2)
     model.table[0, :, END] = -30.0
     model.table /= 2
     count = 20_000
-    result = model.run(SamplingDecoder(seed=2, num_samples=count))
+    result = model.run(SamplingDecoder(seed=2, n_best=count))
     pairs = Counter(map(tuple, result["tokens"][0].tolist()))
 
     def letters(before):
@@ -90,7 +90,7 @@ def test_the_same_seed_gives_the_same_tokens_and_another_gives_others(make_model
     assert (once != other).any()
 
 
-def test_without_a_seed_each_call_draws_anew(make_model):
+def test_without_a_seed_each_call_samples_anew(make_model):
     model = make_model(batch_size=3, vocab_size=8, max_length=5)
     args = (model.step, model.state(), 3, 5, START, END, PAD)
     once, again = (ops.convert_to_numpy(SamplingDecoder()(*args)["tokens"]) for _ in range(2))
@@ -99,38 +99,38 @@ def test_without_a_seed_each_call_draws_anew(make_model):
 
 def test_the_samples_of_one_sentence_differ(make_model):
     model = make_model(batch_size=2, vocab_size=8, max_length=9)
-    tokens = model.run(SamplingDecoder(seed=0, num_samples=6))["tokens"]
+    tokens = model.run(SamplingDecoder(seed=0, n_best=6))["tokens"]
     assert all(len({tuple(row) for row in sentence.tolist()}) > 1 for sentence in tokens)
 
 
 def test_forbidden_tokens_have_no_weight_at_any_temperature():
     log_probs = ops.array([[-1.0, -1e9, -2.0, -1e4]])
-    weights = ops.convert_to_numpy(temper(log_probs, 1e12))[0]
+    weights = ops.convert_to_numpy(temperature_weights(log_probs, 1e12))[0]
     assert weights[1] == 0
     np.testing.assert_allclose(weights[[0, 2, 3]], 1, rtol=1e-6)
 
 
-def test_the_nucleus_is_the_fewest_that_make_up_the_share():
+def test_the_nucleus_is_the_fewest_tokens_that_sum_to_top_p():
     weights = ops.array([[4.0, 3.0, 2.0, 1.0], [10.0, 0.0, 0.0, 0.0]])
     expected = {0.3: [4, 0, 0, 0], 0.45: [4, 3, 0, 0], 0.75: [4, 3, 2, 0], 0.95: [4, 3, 2, 1]}
-    for share, kept in expected.items():
-        result = ops.convert_to_numpy(keep_nucleus(weights, share)).tolist()
+    for top_p, kept in expected.items():
+        result = ops.convert_to_numpy(nucleus_weights(weights, top_p)).tolist()
         assert result == [kept, [10, 0, 0, 0]]
 
 
-def test_chance_falls_into_the_running_sum():
+def test_an_index_is_sampled_by_the_running_sum():
     weights = ops.array([[0.0, 2.0, 0.0, 1.0, 1.0, 0.0]])
-    for chance, place in ((0.0, 1), (0.49, 1), (0.51, 3), (0.74, 3), (0.76, 4), (1.0, 1)):
-        assert int(draw(weights, ops.array([chance]))[0]) == place
+    for uniform, index in ((0.0, 1), (0.49, 1), (0.51, 3), (0.74, 3), (0.76, 4), (1.0, 1)):
+        assert int(sample_index(weights, ops.array([uniform]))[0]) == index
 
 
-def test_nothing_without_weight_is_drawn_though_a_running_sum_may_shake():
-    """Sums in parallel, as on JAX and under XLA, differ by rounding where nothing was added."""
+def test_an_index_of_weight_zero_is_never_sampled():
+    """Parallel sums, as on JAX and under XLA, have rounding errors where 0 was added."""
     rng = np.random.default_rng(0)
     weights = np.where(rng.random(5000) < 0.5, rng.random(5000), 0).astype("float32")
     running = ops.convert_to_numpy(ops.cumsum(weights))
     is_zero = weights[1:] == 0
-    chances = (running[1:] + running[:-1])[is_zero] / 2 / running[-1]  # on the very edges
+    uniform = (running[1:] + running[:-1])[is_zero] / 2 / running[-1]
     rows = ops.broadcast_to(ops.array(weights), (is_zero.sum(), 5000))
-    places = ops.convert_to_numpy(draw(rows, ops.array(chances)))
-    assert (weights[places] > 0).all()
+    indices = ops.convert_to_numpy(sample_index(rows, ops.array(uniform)))
+    assert (weights[indices] > 0).all()

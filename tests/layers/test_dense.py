@@ -1,11 +1,11 @@
-"""Dense layers: several kernels in one, and three axes as two."""
+"""Dense layers: joint kernels, and inputs of any rank."""
 
 import keras
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy
 
-from tfx_transformer.layers.dense import SideBySide, apply_dense, build_dense
+from tfx_transformer.layers.dense import PartsInitializer, apply_dense, build_dense
 
 B, T, D, UNITS = 2, 5, 12, 6
 
@@ -15,9 +15,9 @@ class Owner(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
-def test_each_part_is_drawn_as_if_it_stood_alone(parts):
+def test_each_part_is_initialized_like_a_kernel_of_its_own(parts):
     width = 150
-    kernel = convert_to_numpy(SideBySide("glorot_uniform", parts)((200, parts * width)))
+    kernel = convert_to_numpy(PartsInitializer("glorot_uniform", parts)((200, parts * width)))
     limit = np.sqrt(6 / (200 + width))  # Glorot's
     for part in np.split(kernel, parts, axis=1):
         assert 0.99 * limit < np.abs(part).max() <= limit
@@ -29,26 +29,26 @@ def test_each_part_is_drawn_as_if_it_stood_alone(parts):
     ["glorot_uniform", {"class_name": "GlorotUniform", "config": {"seed": 1}}],
     ids=["any seed", "one seed"],
 )
-def test_parts_are_different_draws(initializer):
-    kernel = convert_to_numpy(SideBySide(initializer, 3)((40, 90)))
+def test_parts_are_different(initializer):
+    kernel = convert_to_numpy(PartsInitializer(initializer, 3)((40, 90)))
     a, b, c = np.split(kernel, 3, axis=1)
     for one, other in ((a, b), (a, c), (b, c)):
         assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.1
 
 
-def test_parts_must_come_out_even():
+def test_parts_must_divide_the_units():
     with pytest.raises(ValueError, match="parts must divide units; got parts=3, units=10"):
-        SideBySide("glorot_uniform", 3)((4, 10))
+        PartsInitializer("glorot_uniform", 3)((4, 10))
 
 
 def test_the_initializer_survives_saving():
-    initializer = SideBySide("he_normal", 2)
-    twin = SideBySide.from_config(initializer.get_config())
+    initializer = PartsInitializer("he_normal", 2)
+    twin = PartsInitializer.from_config(initializer.get_config())
     assert twin.get_config() == initializer.get_config()
     assert type(twin.initializer) is keras.initializers.HeNormal
 
 
-def test_a_dense_layer_takes_after_its_owner():
+def test_a_dense_layer_has_the_options_of_its_owner():
     owner = Owner(dtype="mixed_bfloat16")
     owner.initializer = "ones"
     dense = build_dense(owner, "name", D, UNITS)
@@ -67,8 +67,8 @@ def test_all_axes_but_the_last_are_positions(shape, use_bias, draw):
         weight.assign(draw(*weight.shape))
     result = convert_to_numpy(apply_dense(dense, keras.ops.convert_to_tensor(x)))
     assert result.shape == (*shape, UNITS)
-    for place in np.ndindex(*shape):
-        expected = x[place] @ convert_to_numpy(dense.kernel)
+    for index in np.ndindex(*shape):
+        expected = x[index] @ convert_to_numpy(dense.kernel)
         if use_bias:
             expected = expected + convert_to_numpy(dense.bias)
-        np.testing.assert_allclose(result[place], expected, atol=1e-5)
+        np.testing.assert_allclose(result[index], expected, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Stochastic depth: whole examples, and the expectation kept."""
+"""Stochastic depth: drops whole examples and keeps the expectation."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_outside_training_nothing_happens(draw):
         np.testing.assert_array_equal(convert_to_numpy(layer(x, training=training)), x)
 
 
-def test_the_same_seed_gives_the_same_draws(draw):
+def test_the_same_seed_gives_the_same_samples(draw):
     x = draw(50, T, D)
 
     def two_draws(seed):
@@ -42,7 +42,7 @@ def test_the_same_seed_gives_the_same_draws(draw):
     assert (first != two_draws(seed=4)[0]).any()
 
 
-def test_an_image_is_an_example_too(draw):
+def test_whole_images_are_dropped(draw):
     x = draw(40, 2, 3, 5)
     y = convert_to_numpy(DropPath(0.5)(x, training=True))
     kept = y.any(axis=(1, 2, 3))

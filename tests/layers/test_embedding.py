@@ -1,4 +1,4 @@
-"""What enters the first block, against loops over tokens, patches and pixels."""
+"""Embeddings against loops over tokens, patches and pixels."""
 
 import math
 
@@ -16,8 +16,8 @@ IDS = np.array([[4, 0, 8, 1, 4], [0, 0, 7, 2, 3]])
 
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("pad_id", [0, 4, None])
-def test_a_token_is_its_line_of_the_table(scale, pad_id, randomise):
-    layer = randomise(TokenEmbedding(V, D, scale=scale, pad_id=pad_id), IDS)
+def test_a_token_is_its_row_of_the_table(scale, pad_id, randomize):
+    layer = randomize(TokenEmbedding(V, D, scale=scale, pad_id=pad_id), IDS)
     table = convert_to_numpy(layer.table)
     result = convert_to_numpy(layer(IDS))
     for b, t in np.ndindex(B, T):
@@ -33,12 +33,12 @@ def test_the_table_starts_with_rows_of_length_one():
     np.testing.assert_allclose(convert_to_numpy(layer.table).std(), 1 / math.sqrt(50), rtol=0.02)
 
 
-def test_logits_compare_with_each_line_of_the_table(draw, randomise):
-    layer = randomise(TokenEmbedding(V, D), IDS)
+def test_logits_are_products_with_each_row_of_the_table(draw, randomize):
+    layer = randomize(TokenEmbedding(V, D), IDS)
     x, table = draw(B, T, D), convert_to_numpy(layer.table)
     logits = convert_to_numpy(layer.logits(ops.convert_to_tensor(x)))
     assert logits.shape == (B, T, V)
-    for b, t, v in np.ndindex(B, T, V):  # the line of padding too, and without the scale
+    for b, t, v in np.ndindex(B, T, V):  # the row of padding too, and without the scale
         np.testing.assert_allclose(logits[b, t, v], x[b, t] @ table[v], atol=1e-5)
 
 
@@ -49,9 +49,9 @@ def test_the_padding_must_be_in_the_vocabulary(pad_id):
 
 
 @pytest.mark.parametrize("projection", ["conv", "dense"])
-def test_patches_are_projected_row_by_row(projection, draw, randomise):
+def test_patches_are_projected_row_by_row(projection, draw, randomize):
     images = draw(B, HEIGHT, WIDTH, C)
-    layer = randomise(PatchEmbedding(P, D, projection), images)
+    layer = randomize(PatchEmbedding(P, D, projection), images)
     kernel, bias = convert_to_numpy(layer.kernel), convert_to_numpy(layer.bias)
     rows, columns = HEIGHT // P, WIDTH // P
     assert layer.grid(images.shape) == (rows, columns)
@@ -64,10 +64,10 @@ def test_patches_are_projected_row_by_row(projection, draw, randomise):
     np.testing.assert_allclose(convert_to_numpy(layer(images)), expected, atol=1e-5)
 
 
-def test_both_projections_are_one(draw, randomise):
+def test_both_projections_give_the_same(draw, randomize):
     images = draw(B, HEIGHT, WIDTH, C)
-    conv = randomise(PatchEmbedding(P, D, "conv"), images)
-    dense = randomise(PatchEmbedding(P, D, "dense"), images)
+    conv = randomize(PatchEmbedding(P, D, "conv"), images)
+    dense = randomize(PatchEmbedding(P, D, "dense"), images)
     dense.set_weights(conv.get_weights())
     np.testing.assert_allclose(
         convert_to_numpy(dense(images)), convert_to_numpy(conv(images)), atol=1e-5
@@ -97,9 +97,9 @@ def test_bad_arguments_are_named():
 
 
 @pytest.mark.parametrize("num_tokens", [1, 2])
-def test_class_tokens_stand_first(num_tokens, draw, randomise):
+def test_class_tokens_come_first(num_tokens, draw, randomize):
     x = draw(B, T, D)
-    layer = randomise(ClassToken(num_tokens), x)
+    layer = randomize(ClassToken(num_tokens), x)
     result = convert_to_numpy(layer(x))
     assert result.shape == (B, num_tokens + T, D)
     for b in range(B):

@@ -13,7 +13,7 @@ B, T, D, F = 2, 5, 6, 8
 
 
 def below(x):
-    """Φ(x), the share of a normal distribution that lies below x."""
+    """Φ(x), the cumulative distribution function of the normal distribution."""
     return 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
@@ -37,9 +37,9 @@ def dense(layer, x):
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("activation", sorted(FORMULAS))
-def test_an_activation_stands_between_two_layers(activation, training, draw, randomise):
+def test_an_activation_between_two_dense_layers(activation, training, draw, randomize):
     x = draw(B, T, D)
-    layer = randomise(FeedForward(F, activation), x)
+    layer = randomize(FeedForward(F, activation), x)
     y = convert_to_numpy(layer(x, training=training))
     assert y.shape == x.shape
     for b, t in np.ndindex(B, T):
@@ -48,9 +48,9 @@ def test_an_activation_stands_between_two_layers(activation, training, draw, ran
         np.testing.assert_allclose(y[b, t], dense(layer.down, np.array(hidden)), atol=1e-5)
 
 
-def test_swiglu_lets_one_half_gate_the_other(draw, randomise):
+def test_swiglu_lets_one_half_gate_the_other(draw, randomize):
     x = draw(B, T, D)
-    layer = randomise(FeedForward(F, "swiglu"), x)
+    layer = randomize(FeedForward(F, "swiglu"), x)
     y = convert_to_numpy(layer(x))
     for b, t in np.ndindex(B, T):
         both = dense(layer.up, x[b, t])
@@ -79,20 +79,20 @@ def test_gelu_has_the_same_value_and_slope_in_training(function, draw, gradients
     np.testing.assert_allclose(gradient, upstream * slopes, atol=1e-5)
 
 
-def test_dropout_is_only_in_training(draw, randomise):
+def test_dropout_is_only_in_training(draw, randomize):
     x = draw(B, T, D)
-    layer = randomise(FeedForward(D, "relu", dropout=0.5), x)
+    layer = randomize(FeedForward(D, "relu", dropout=0.5), x)
     layer.down.kernel.assign(np.eye(D))  # so that the output is the hidden layer
     layer.down.bias.assign(np.zeros(D))
     hidden = np.maximum(dense(layer.up, x), 0)
     np.testing.assert_allclose(convert_to_numpy(layer(x, training=False)), hidden, atol=1e-5)
-    share = convert_to_numpy(layer(x, training=True))[hidden > 0] / hidden[hidden > 0]
-    assert set(np.unique(np.round(share, 4))) == {0.0, 2.0}
+    ratio = convert_to_numpy(layer(x, training=True))[hidden > 0] / hidden[hidden > 0]
+    assert set(np.unique(np.round(ratio, 4))) == {0.0, 2.0}
 
 
-def test_an_image_is_a_set_of_positions_too(draw, randomise):
+def test_images_are_sets_of_positions(draw, randomize):
     x = draw(B, 3, T, D)
-    layer = randomise(FeedForward(F), x)
+    layer = randomize(FeedForward(F), x)
     flat = convert_to_numpy(layer(x.reshape(B, 3 * T, D)))
     np.testing.assert_allclose(convert_to_numpy(layer(x)), flat.reshape(B, 3, T, D), atol=1e-6)
 

@@ -1,10 +1,17 @@
-"""Masks against the matrices themselves: 1 may attend."""
+"""Masks against written-out matrices: 1 = may attend."""
 
 import numpy as np
+import pytest
 from keras import ops
 from keras.ops import convert_to_numpy
 
-from tfx_transformer.layers.masks import causal_mask, combine_masks, local_mask, padding_mask
+from tfx_transformer.layers.masks import (
+    causal_mask,
+    combine_masks,
+    expand_mask,
+    local_mask,
+    padding_mask,
+)
 
 
 def check(mask, expected):
@@ -13,7 +20,7 @@ def check(mask, expected):
     np.testing.assert_array_equal(mask, np.array(expected, bool))
 
 
-def test_padding_is_hidden_from_every_query():
+def test_padding_is_masked_for_every_query():
     ids = ops.convert_to_tensor([[5, 0, 7], [0, 0, 2]])
     check(padding_mask(ids), [[[[1, 0, 1]]], [[[0, 0, 1]]]])
     check(padding_mask(ids, pad_id=7), [[[[1, 1, 0]]], [[[1, 1, 1]]]])
@@ -25,7 +32,7 @@ def test_the_past_does_not_see_the_future():
     check(causal_mask(3, 2), [[[[1, 0], [1, 1], [1, 1]]]])
 
 
-def test_the_past_grows_with_the_start():
+def test_a_causal_mask_moves_with_the_start():
     check(causal_mask(2, 5, start=2), [[[[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]]])
     check(causal_mask(1, 3, start=ops.convert_to_tensor(1)), [[[[1, 1, 0]]]])
 
@@ -53,7 +60,18 @@ def test_masks_combine_to_what_all_allow():
     check(combine_masks(padding, causal_mask(3, 3), narrow)[:1], [[np.diag([1, 0, 1])]])
 
 
-def test_no_mask_is_everything():
+def test_none_stands_for_no_mask():
     assert combine_masks() is None
     assert combine_masks(None, None) is None
     check(combine_masks(None, causal_mask(1, 2)), [[[[1, 0]]]])
+
+
+def test_a_mask_gets_four_axes():
+    scores_shape = (2, 3, None, 4)  # T is unknown
+    assert expand_mask(None, scores_shape) is None
+    whole = np.ones((2, 1, 5, 4), bool)
+    assert expand_mask(whole, scores_shape) is whole
+    assert expand_mask(np.ones((2, 4), bool), scores_shape).shape == (2, 1, 1, 4)
+    assert expand_mask(np.ones((2, 5, 4), bool), scores_shape).shape == (2, 1, 5, 4)
+    with pytest.raises(ValueError, match=r"my_mask must have shape .* got shape \(2, 5\)"):
+        expand_mask(np.ones((2, 5), bool), scores_shape, "my_mask")

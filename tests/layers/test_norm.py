@@ -16,7 +16,7 @@ from tfx_transformer.layers.norm import (
 )
 
 B, T, D = 3, 5, 7
-EPSILON = 0.1  # large, so that its place in the formula shows
+EPSILON = 0.1  # large, so that a misplaced epsilon shows
 LENGTHS = [5, 2, 3]
 REAL = np.array([[t < length for t in range(T)] for length in LENGTHS])
 
@@ -28,9 +28,9 @@ def standardise(row, scale, offset):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_layer_norm_standardises_each_position(training, draw, randomise):
+def test_layer_norm_standardizes_each_position(training, draw, randomize):
     x = 3 * draw(B, T, D) + 2
-    layer = randomise(LayerNorm(epsilon=EPSILON), x)
+    layer = randomize(LayerNorm(epsilon=EPSILON), x)
     y = convert_to_numpy(layer(x, training=training))
     scale, offset = convert_to_numpy(layer.scale), convert_to_numpy(layer.offset)
     for b, t in np.ndindex(B, T):
@@ -50,9 +50,9 @@ def test_layer_norm_has_the_same_gradients_in_training(function, draw, gradients
         np.testing.assert_allclose(gradient, slope, atol=1e-4)
 
 
-def test_a_step_of_training_moves_the_weights_of_layer_norm(draw, randomise, slopes):
+def test_a_step_of_training_moves_the_weights_of_layer_norm(draw, randomize, slopes):
     x, upstream = draw(2, 3, D), draw(2, 3, D)
-    layer = randomise(LayerNorm(epsilon=EPSILON), x)
+    layer = randomize(LayerNorm(epsilon=EPSILON), x)
     before = layer.get_weights()
     model = keras.Sequential([layer])
     model.compile(
@@ -68,9 +68,9 @@ def test_a_step_of_training_moves_the_weights_of_layer_norm(draw, randomise, slo
         np.testing.assert_allclose(old - new, slope, atol=1e-4)
 
 
-def test_rms_norm_divides_each_position_by_its_length(draw, randomise):
+def test_rms_norm_divides_each_position_by_its_length(draw, randomize):
     x = 3 * draw(B, T, D) + 2
-    layer = randomise(RMSNorm(epsilon=EPSILON), x)
+    layer = randomize(RMSNorm(epsilon=EPSILON), x)
     y = convert_to_numpy(layer(x))
     for b, t in np.ndindex(B, T):
         size = np.sqrt(sum(value**2 for value in x[b, t]) / D + EPSILON)
@@ -79,14 +79,14 @@ def test_rms_norm_divides_each_position_by_its_length(draw, randomise):
 
 
 @pytest.fixture
-def batch_norm(draw, randomise):
-    layer = randomise(BatchNorm(epsilon=EPSILON, momentum=0.8), draw(B, T, D))
+def batch_norm(draw, randomize):
+    layer = randomize(BatchNorm(epsilon=EPSILON, momentum=0.8), draw(B, T, D))
     layer.norm.moving_mean.assign(draw(D))
-    layer.norm.moving_variance.assign(1 + draw(D) ** 2)  # noise may be below zero, this may not
+    layer.norm.moving_variance.assign(1 + draw(D) ** 2)  # must be positive
     return layer
 
 
-def test_batch_norm_looks_at_the_real_positions_alone(batch_norm, draw):
+def test_batch_norm_uses_the_real_positions_only(batch_norm, draw):
     x = 3 * draw(B, T, D) + 2
     y = convert_to_numpy(batch_norm(x, token_mask=REAL, training=True))
     gamma, beta = convert_to_numpy(batch_norm.norm.gamma), convert_to_numpy(batch_norm.norm.beta)
@@ -105,8 +105,8 @@ def test_padding_has_no_influence_on_batch_norm(batch_norm, draw):
     np.testing.assert_allclose(before[REAL], after[REAL], atol=1e-5)
 
 
-def test_batch_norm_hands_no_mask_on(batch_norm, draw):
-    class Reader(keras.layers.Layer):  # Keras hands a mask that hangs on x to `x_mask`
+def test_batch_norm_propagates_no_mask(batch_norm, draw):
+    class Reader(keras.layers.Layer):  # Keras passes the mask attached to x as `x_mask`
         def call(self, x, x_mask=None):
             self.mask = x_mask
             return x
@@ -116,7 +116,7 @@ def test_batch_norm_hands_no_mask_on(batch_norm, draw):
     assert reader.mask is None
 
 
-def test_without_padding_batch_norm_looks_at_all_positions(batch_norm, draw):
+def test_without_padding_batch_norm_uses_all_positions(batch_norm, draw):
     x = 3 * draw(B, T, D) + 2
     y = convert_to_numpy(batch_norm(x, training=True))
     gamma, beta = convert_to_numpy(batch_norm.norm.gamma), convert_to_numpy(batch_norm.norm.beta)
@@ -125,7 +125,7 @@ def test_without_padding_batch_norm_looks_at_all_positions(batch_norm, draw):
         np.testing.assert_allclose(y[:, :, d].ravel(), expected, atol=1e-5)
 
 
-def test_batch_norm_remembers_for_later(batch_norm, draw):
+def test_batch_norm_uses_moving_statistics_outside_training(batch_norm, draw):
     x = 3 * draw(B, T, D) + 2
     norm = batch_norm.norm
     mean, variance = convert_to_numpy(norm.moving_mean), convert_to_numpy(norm.moving_variance)
@@ -135,7 +135,7 @@ def test_batch_norm_remembers_for_later(batch_norm, draw):
     np.testing.assert_allclose(convert_to_numpy(norm.moving_mean), mean, atol=1e-5)
     np.testing.assert_allclose(convert_to_numpy(norm.moving_variance), variance, atol=1e-4)
 
-    z = draw(B, T, D)  # outside training, other examples and padding count for nothing
+    z = draw(B, T, D)  # outside training, examples do not affect each other
     expected = (z - mean) / np.sqrt(variance + EPSILON) * convert_to_numpy(norm.gamma)
     expected += convert_to_numpy(norm.beta)
     for token_mask in (REAL, None):
@@ -152,7 +152,7 @@ def test_large_numbers_in_half_precision_stay_finite(name, training, draw):
     assert y.dtype == ops.convert_to_tensor(x).dtype
     y = convert_to_numpy(y).astype("float64")
     assert np.isfinite(y).all()
-    if training or name != "batch":  # which outside training has not seen such numbers yet
+    if training or name != "batch":  # batch norm has no such moving statistics yet
         exact = convert_to_numpy(NORM.make(name)(x.astype("float32"), training=training))
         np.testing.assert_allclose(y, exact, atol=0.01)
 

@@ -1,4 +1,4 @@
-"""Positions against loops over places and dimensions."""
+"""Positions against loops over positions and dimensions."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_sinusoids_are_those_of_the_paper(layout, base, start, draw):
     check(layer(x, start=start), x + waves(T, layout, base, start))
 
 
-def test_a_step_may_come_as_a_tensor():
+def test_the_start_may_be_a_tensor():
     layer = SinusoidalPosition()
     check(layer(zeros(1), start=ops.convert_to_tensor(4)), waves(1, "interleaved", start=4))
 
@@ -59,9 +59,9 @@ def test_a_position_can_be_appended(draw):
 
 
 @pytest.mark.parametrize("combine", ["add", "concat"])
-def test_a_position_can_be_projected(combine, draw, randomise):
+def test_a_position_can_be_projected(combine, draw, randomize):
     x = draw(B, T, D)
-    layer = randomise(SinusoidalPosition(combine=combine, project=True), x)
+    layer = randomize(SinusoidalPosition(combine=combine, project=True), x)
     kernel, bias = (convert_to_numpy(weight) for weight in layer.projection.weights)
     position = waves(T, "interleaved") @ kernel + bias
     if combine == "add":
@@ -70,24 +70,24 @@ def test_a_position_can_be_projected(combine, draw, randomise):
         check(layer(x)[..., D:], position)
 
 
-def test_the_index_is_the_step_number(draw, randomise):
+def test_the_index_is_the_step_number(draw, randomize):
     x = draw(B, T, D)
     y = convert_to_numpy(IndexPosition("concat", project=False)(x, start=3))
     np.testing.assert_array_equal(y[..., :D], x)
     np.testing.assert_array_equal(y[..., D], [[3, 4, 5, 6, 7]] * B)
 
-    layer = randomise(IndexPosition(), x)
+    layer = randomize(IndexPosition(), x)
     kernel, bias = (convert_to_numpy(weight) for weight in layer.projection.weights)
     check(layer(x, start=3), x + np.array([t * kernel[0] + bias for t in range(3, 3 + T)]))
 
 
 def test_a_bare_index_cannot_be_added():
-    with pytest.raises(ValueError, match="only with project=True; got project=False"):
+    with pytest.raises(ValueError, match="project must be True .*; got project=False"):
         IndexPosition(project=False)
 
 
 @pytest.mark.parametrize("grid", [(2, 3), (3, 2), None])
-def test_sincos_2d_is_of_column_and_row(grid, draw):
+def test_sincos_2d_encodes_column_and_row(grid, draw):
     rows, columns = grid or (3, 3)
     x = draw(B, rows * columns, D)
     expected = np.zeros((rows * columns, D))
@@ -106,9 +106,9 @@ def test_sincos_2d_is_of_column_and_row(grid, draw):
     check(SinCos2DPosition(base=100)(x, grid=grid), x + expected)
 
 
-def test_learned_positions_are_a_slice_of_the_table(draw, randomise):
+def test_learned_positions_are_a_slice_of_the_table(draw, randomize):
     x = draw(B, T, D)
-    layer = randomise(LearnedPosition(S), x)
+    layer = randomize(LearnedPosition(S), x)
     table = convert_to_numpy(layer.table)
     check(layer(x), x + table[:T])
     check(layer(x, start=2), x + table[2:])
@@ -116,15 +116,15 @@ def test_learned_positions_are_a_slice_of_the_table(draw, randomise):
 
 
 def test_a_sequence_longer_than_the_table_is_refused(draw):
-    with pytest.raises(ValueError, match="reaches length 8, but max_length=7"):
+    with pytest.raises(ValueError, match="must fit into max_length=7; got length 8"):
         LearnedPosition(S)(draw(B, 8, D))
-    with pytest.raises(ValueError, match="reaches length 8, but max_length=7"):
+    with pytest.raises(ValueError, match="must fit into max_length=7; got length 8"):
         LearnedPosition(S)(draw(B, T, D), start=3)
 
 
 @pytest.fixture
-def grid_layer(draw, randomise):
-    return randomise(LearnedPosition(12, grid=(3, 4)), draw(B, 12, D))
+def grid_layer(draw, randomize):
+    return randomize(LearnedPosition(12, grid=(3, 4)), draw(B, 12, D))
 
 
 def test_an_image_of_the_same_size_has_the_same_positions(grid_layer, draw):
@@ -164,9 +164,9 @@ def test_every_position_counts_when_an_image_shrinks(draw):
 
     table = draw(27, D)
     before = shrink(table)
-    for place in range(27):  # reading single positions would find only the middle row's 1, 4 and 7
+    for cell in range(27):  # without antialiasing only the middle row's 1, 4 and 7 would count
         changed = table.copy()
-        changed[place] += 1.0
+        changed[cell] += 1.0
         assert np.abs(shrink(changed) - before).max() > 1e-3
 
 
@@ -178,32 +178,32 @@ def test_a_square_image_needs_no_grid(grid_layer):
 def test_wrong_grids_are_refused(grid_layer, draw):
     with pytest.raises(ValueError, match=r"max_length=12 cells; got grid=\(3, 5\)"):
         LearnedPosition(12, grid=(3, 5))
-    with pytest.raises(ValueError, match="10 patches are no square"):
+    with pytest.raises(ValueError, match="grid=.* is needed .*; got 10 patches"):
         grid_layer(draw(B, 10, D))
-    with pytest.raises(ValueError, match="10 patches are no square"):
+    with pytest.raises(ValueError, match="grid=.* is needed .*; got 10 patches"):
         SinCos2DPosition()(draw(B, 10, D))
 
 
 @pytest.mark.parametrize("layer", [SinCos2DPosition(), LearnedPosition(12, grid=(3, 4))])
 def test_a_grid_must_have_as_many_cells_as_patches(layer, draw):
-    with pytest.raises(ValueError, match=r"12.*grid=\(2, 5\)"):
+    with pytest.raises(ValueError, match=r"fit into grid=\(2, 5\); got 12"):
         layer(draw(B, 12, D), grid=(2, 5))
 
 
 def rotate(x, position, layout, base):
-    """Pairs as complex numbers, each turned by its own angle."""
+    """Pairs as complex numbers, each rotated by its own angle."""
     half = len(x) // 2
-    turned = np.zeros_like(x)
+    rotated = np.zeros_like(x)
     for i in range(half):
         one, other = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, half + i)
         z = complex(x[one], x[other]) * np.exp(1j * position / base ** (i / half))
-        turned[one], turned[other] = z.real, z.imag
-    return turned
+        rotated[one], rotated[other] = z.real, z.imag
+    return rotated
 
 
 @LAYOUTS
 @pytest.mark.parametrize(("base", "start"), [(10_000, 0), (100, 4)])
-def test_rotary_turns_pairs_like_complex_numbers(layout, base, start, draw):
+def test_rotary_rotates_pairs_like_complex_numbers(layout, base, start, draw):
     x = draw(B, H, T, D)
     y = convert_to_numpy(RotaryPosition(layout, base)(x, start=start))
     for b, h, t in np.ndindex(B, H, T):
@@ -215,9 +215,9 @@ def test_rotary_products_depend_on_the_distance_alone(layout, draw):
     q, k = draw(B, H, 1, D), draw(B, H, 1, D)
     layer = RotaryPosition(layout)
 
-    def product(query_place, key_place):
-        turned = layer(q, start=query_place), layer(k, start=key_place)
-        return (convert_to_numpy(turned[0]) * convert_to_numpy(turned[1])).sum(-1)
+    def product(query_start, key_start):
+        rotated = layer(q, start=query_start), layer(k, start=key_start)
+        return (convert_to_numpy(rotated[0]) * convert_to_numpy(rotated[1])).sum(-1)
 
     for distance in (-3, 0, 6):
         check(product(20 + distance, 20), product(7 + distance, 7), atol=1e-4)
@@ -226,9 +226,9 @@ def test_rotary_products_depend_on_the_distance_alone(layout, draw):
 
 
 @pytest.mark.parametrize("start", [0, 4])
-def test_relative_adds_a_number_for_each_head_and_distance(start, draw, randomise):
+def test_relative_adds_a_bias_for_each_head_and_distance(start, draw, randomize):
     scores = draw(B, H, T, S)
-    layer = randomise(RelativePosition(max_distance=2), scores)
+    layer = randomize(RelativePosition(max_distance=2), scores)
     table = convert_to_numpy(layer.table)
     assert table.shape == (5, H)
     y = convert_to_numpy(layer(scores, start=start))
@@ -242,9 +242,9 @@ def test_relative_adds_a_number_for_each_head_and_distance(start, draw, randomis
     [(SinusoidalPosition(), 7), (RotaryPosition(), 7), (SinCos2DPosition(), 6)],
     ids=["sinusoidal", "rotary", "sincos_2d"],
 )
-def test_waves_come_in_pairs(layer, width, draw):
+def test_an_indivisible_width_is_refused(layer, width, draw):
     x = draw(B, H, 4, width) if layer.acts_on == "heads" else draw(B, 4, width)
-    with pytest.raises(ValueError, match=f"need a width that [24] divides; got {width}"):
+    with pytest.raises(ValueError, match=f"need a width divisible by [24]; got {width}"):
         layer(x)
 
 

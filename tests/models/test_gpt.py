@@ -1,4 +1,4 @@
-"""GPT-2: its size to the digit, its definition in numpy, and generation from a prompt."""
+"""GPT-2: published parameter counts, its definition in NumPy, and generation from a prompt."""
 
 import math
 
@@ -28,7 +28,7 @@ START, END, PAD = 1, 2, 0
 DECODER = {
     "greedy": {"kind": "greedy"},
     "beam": {"kind": "beam", "width": 3, "n_best": 2},
-    "sample": {"kind": "sample", "seed": 3, "num_samples": 4},
+    "sample": {"kind": "sample", "seed": 3, "n_best": 4},
 }
 
 
@@ -37,22 +37,20 @@ def numpy(x):
 
 
 def count(variant):
-    model = create_model("gpt", variant, vocab_size=50_257, initializer="zeros")
-    model.build((None, None))
-    return model.count_params()
+    return create_model("gpt", variant, vocab_size=50_257, initializer="zeros").count_params()
 
 
-def test_the_parameters_of_the_small_one_are_the_published_ones():
+def test_the_parameter_count_of_the_small_variant_is_the_published_one():
     assert count("small") == SIZES["small"]
 
 
 @pytest.mark.slow
-def test_the_parameters_of_the_medium_one_are_the_published_ones():
+def test_the_parameter_count_of_the_medium_variant_is_the_published_one():
     assert count("medium") == SIZES["medium"]
 
 
 @pytest.mark.parametrize("variant", SIZES)
-def test_the_sizes_of_all_are_the_published_ones(variant):
+def test_the_sizes_of_all_variants_give_the_published_counts(variant):
     """By arithmetic: the largest would take 6 GB."""
     d, f, depth = (GPT.variants[variant][name] for name in ("dim", "mlp_dim", "depth"))
     block = 4 * (d * d + d) + d * f + f + f * d + d + 4 * d
@@ -64,20 +62,20 @@ MADE: dict[str, keras.Model] = {}  # each model once; no test changes it
 
 
 @pytest.fixture(params=OPTIONS)
-def model(request, randomise):
+def model(request, randomize):
     if request.param not in MADE:
-        model = create_model("gpt", "tiny", vocab_size=11, **OPTIONS[request.param])
-        MADE[request.param] = randomise(model, TOKENS)
+        model = create_model("gpt", "test", vocab_size=11, **OPTIONS[request.param])
+        MADE[request.param] = randomize(model, TOKENS)
     return MADE[request.param]
 
 
 @pytest.fixture
-def plain(randomise):
-    return randomise(create_model("gpt", "tiny", vocab_size=11), TOKENS)
+def plain(randomize):
+    return randomize(create_model("gpt", "test", vocab_size=11), TOKENS)
 
 
 def reference(model, tokens):
-    """The model in plain numpy, one row and one head at a time: (T,) → (T, V)."""
+    """GPT-2 in NumPy, row by row and head by head: (T,) → (T, V)."""
     w = {v.path.split("/", 1)[1]: np.asarray(v.value, "float64") for v in model.weights}
 
     def norm(x, name):
@@ -97,11 +95,11 @@ def reference(model, tokens):
         for t in range(len(x)):
             for i in range(0, 16, 4):
                 part = slice(i, i + 4)
-                share = np.exp(k[: t + 1, part] @ q[t, part] / 2)
-                y[t, part] = share / share.sum() @ v[: t + 1, part]
+                weights = np.exp(k[: t + 1, part] @ q[t, part] / 2)
+                y[t, part] = weights / weights.sum() @ v[: t + 1, part]
         return dense(y, f"{name}/output")
 
-    x = w["tokens/table"][tokens] + w["place/table"][: len(tokens)]
+    x = w["tokens/table"][tokens] + w["position_embedding/table"][: len(tokens)]
     for i in range(2):
         x = x + attend(norm(x, f"block_{i}/self_norm"), f"block_{i}/self_attention")
         y = gelu(dense(norm(x, f"block_{i}/mlp_norm"), f"block_{i}/mlp/up"))
@@ -122,7 +120,7 @@ def test_step_by_step_equals_all_at_once(model):
         np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)
 
 
-def test_the_past_does_not_see_the_future(model):
+def test_attention_is_causal(model):
     changed = TOKENS.copy()
     changed[:, 3:] = [[8, 10], [2, 6]]
     before, after = numpy(model(TOKENS)), numpy(model(changed))
@@ -135,7 +133,7 @@ def test_padding_on_the_right_changes_nothing(model):
     np.testing.assert_allclose(numpy(model(padded))[:, :5], numpy(model(TOKENS)), atol=1e-5)
 
 
-def test_every_token_and_its_place_matter(model):
+def test_every_token_and_its_position_matter(model):
     swapped = TOKENS[:, [0, 2, 1, 3, 4]]
     difference = np.abs(numpy(model(swapped)) - numpy(model(TOKENS)))[:, 2:]
     assert (difference.max(axis=-1) > 1e-3).all()
@@ -151,16 +149,16 @@ def test_attention_maps_are_distributions_over_the_past(model):
 
 
 def generate(model, decoder, prompt, max_length=9, **options):
-    """What is generated behind START: (B, n_best, max_length)."""
+    """Tokens generated after START, (B, n_best, max_length), and their scores."""
     state = model.initial_state(prompt, max_length)
-    found = DECODERS.make(decoder)(
+    result = DECODERS.make(decoder)(
         model.step, state, len(prompt), max_length, START, END, PAD, prefix=prompt, **options
     )
-    return {name: numpy(x) for name, x in found.items()}
+    return {name: numpy(x) for name, x in result.items()}
 
 
 def log_probs(model, tokens):
-    """Of each of the tokens (L,), after START and those before it: (L,)."""
+    """Log-probability of each token (L,), given START and the tokens before it."""
     logits = reference(model, np.concatenate([[START], tokens[:-1]]))
     logits = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     return logits[np.arange(len(tokens)), tokens]
@@ -171,11 +169,11 @@ LENGTHS = (3, 2, 1)
 
 
 @pytest.mark.parametrize("decoder", DECODER)
-def test_decoders_go_on_from_the_prompt(plain, decoder):
-    found = generate(plain, DECODER[decoder], PROMPT)
+def test_decoders_continue_the_prompt(plain, decoder):
+    result = generate(plain, DECODER[decoder], PROMPT)
     for row, length in enumerate(LENGTHS):
         for tokens, total, score in zip(
-            *(found[name][row] for name in ("tokens", "length", "log_prob")), strict=True
+            *(result[name][row] for name in ("tokens", "length", "log_prob")), strict=True
         ):
             np.testing.assert_array_equal(tokens[:length], PROMPT[row, :length])
             assert total > length
@@ -184,7 +182,7 @@ def test_decoders_go_on_from_the_prompt(plain, decoder):
 
 
 def test_greedy_decoding_takes_the_likeliest_token(plain):
-    found = generate(plain, "greedy", PROMPT)
+    result = generate(plain, "greedy", PROMPT)
     for row, length in enumerate(LENGTHS):
         tokens = [START, *PROMPT[row, :length]]
         while len(tokens) < 10 and tokens[-1] != END:
@@ -192,24 +190,24 @@ def test_greedy_decoding_takes_the_likeliest_token(plain):
             logits[[START, PAD]] = -np.inf
             tokens.append(int(logits.argmax()))
         tokens += [PAD] * (10 - len(tokens))
-        assert found["tokens"][row, 0].tolist() == tokens[1:]
+        assert result["tokens"][row, 0].tolist() == tokens[1:]
 
 
-def test_a_wider_beam_finds_what_is_as_likely_or_likelier(plain):
+def test_a_beam_finds_tokens_at_least_as_likely_as_greedy(plain):
     greedy = generate(plain, "greedy", PROMPT[:, :1])
     beam = {"kind": "beam", "width": 8, "length_penalty": 0.0}
     wide = generate(plain, beam, PROMPT[:, :1])
     assert (wide["log_prob"] >= greedy["log_prob"] - 1e-4).all()
 
 
-def test_samples_differ_and_come_back_with_their_seed(plain):
-    draws = [
-        generate(plain, {"kind": "sample", "seed": seed, "num_samples": 6}, PROMPT)["tokens"]
+def test_samples_depend_on_the_seed_alone(plain):
+    samples = [
+        generate(plain, {"kind": "sample", "seed": seed, "n_best": 6}, PROMPT)["tokens"]
         for seed in (3, 3, 4)
     ]
-    np.testing.assert_array_equal(draws[0], draws[1])
-    assert (draws[0] != draws[2]).any()
-    assert len({tuple(tokens) for tokens in draws[0][0]}) > 1
+    np.testing.assert_array_equal(samples[0], samples[1])
+    assert (samples[0] != samples[2]).any()
+    assert len({tuple(tokens) for tokens in samples[0][0]}) > 1
 
 
 @pytest.mark.parametrize("decoder", DECODER)
@@ -225,33 +223,32 @@ def test_generation_runs_in_a_graph_with_any_batch_and_length(plain, decoder):
         )
 
     expected = generate(plain, DECODER[decoder], PROMPT)
-    found = run(PROMPT.astype("int32"), 9)
-    np.testing.assert_array_equal(numpy(found["tokens"]), expected["tokens"])
+    result = run(PROMPT.astype("int32"), 9)
+    np.testing.assert_array_equal(numpy(result["tokens"]), expected["tokens"])
 
 
 def test_one_token_may_be_start_end_and_padding(plain):
     """As in OpenAI's vocabulary."""
     prompt = np.array([[5, 6], [9, 10]])  # the second is shorter
     state = plain.initial_state(prompt, 7)
-    found = DECODERS.make("greedy")(plain.step, state, 2, 7, 10, 10, 10, prefix=prompt)
-    tokens = numpy(found["tokens"])[:, 0]
+    result = DECODERS.make("greedy")(plain.step, state, 2, 7, 10, 10, 10, prefix=prompt)
+    tokens = numpy(result["tokens"])[:, 0]
     assert tokens[0, :2].tolist() == [5, 6] and tokens[1, 0] == 9
     expected = reference(plain, np.array([10, 9]))[-1].argmax()
     assert tokens[1, 1] == expected
 
 
-def test_there_is_no_room_beyond_the_positions(plain):
+def test_more_tokens_than_positions_are_refused(plain):
     with pytest.raises(
         ValueError, match="must not exceed the model's 32 positions; got max_length=33"
     ):
         plain.initial_state(TOKENS, 33)
-    with pytest.raises(ValueError, match="reaches length 33, but max_length=32"):
+    with pytest.raises(ValueError, match="must fit into max_length=32; got length 33"):
         plain(np.ones((1, 33), int))
 
 
-def test_it_starts_with_the_paper_s_deviation():
-    model = create_model("gpt", "tiny", vocab_size=2000, dim=64, mlp_dim=128, max_length=300)
-    model.build((None, None))
+def test_initial_weights_have_the_published_deviation():
+    model = create_model("gpt", "test", vocab_size=2000, dim=64, mlp_dim=128, max_length=300)
     for weight in model.weights:
         values = numpy(weight)
         if values.ndim == 1:
@@ -266,7 +263,7 @@ LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_the_loss_reaches_every_weight(options):
-    model = create_model("gpt", "tiny", vocab_size=11, **OPTIONS[options])
+    model = create_model("gpt", "test", vocab_size=11, **OPTIONS[options])
     with tf.GradientTape() as tape:
         value = LOSS(TARGETS, model(TOKENS[:, :-1], training=True), WEIGHTS)
     gradients = tape.gradient(value, [weight.value for weight in model.trainable_weights])
@@ -275,13 +272,13 @@ def test_the_loss_reaches_every_weight(options):
 
 
 def test_it_learns_one_batch():
-    model = create_model("gpt", "tiny", vocab_size=11, dropout=0.0)
+    model = create_model("gpt", "test", vocab_size=11, dropout=0.0)
     model.compile(keras.optimizers.Adam(0.01), LOSS, jit_compile=False)
     losses = [float(model.train_on_batch(TOKENS[:, :-1], TARGETS, WEIGHTS)) for _ in range(60)]
     assert losses[-1] < 0.2 * losses[0]
 
 
-def test_it_comes_back_from_a_file(model, tmp_path):
+def test_a_saved_model_loads(model, tmp_path):
     model.save(tmp_path / "gpt.keras")
     again = keras.saving.load_model(tmp_path / "gpt.keras")
     np.testing.assert_allclose(numpy(again(TOKENS)), numpy(model(TOKENS)), atol=1e-6)
@@ -289,8 +286,7 @@ def test_it_comes_back_from_a_file(model, tmp_path):
 
 
 def test_half_precision_gives_nearly_the_same(plain):
-    half = create_model("gpt", "tiny", vocab_size=11, dtype="mixed_float16")
-    half.build((None, None))
+    half = create_model("gpt", "test", vocab_size=11, dtype="mixed_float16")
     half.set_weights(plain.get_weights())
     logits, _ = half.step(TOKENS[:, 0], half.initial_state(TOKENS, 3), 0)
     assert numpy(logits).dtype == "float16"
@@ -298,8 +294,8 @@ def test_half_precision_gives_nearly_the_same(plain):
     np.testing.assert_allclose(numpy(half(TOKENS)), numpy(plain(TOKENS)), atol=0.1)
 
 
-def test_dropout_falls_on_tokens_sub_layers_and_weights():
-    model = create_model("gpt", "tiny", vocab_size=11, dropout=0.3)
+def test_dropout_applies_to_embeddings_layers_and_scores():
+    model = create_model("gpt", "test", vocab_size=11, dropout=0.3)
     attention = model.blocks[0].self_attention
     assert [x.drop.rate for x in (model, model.blocks[0], attention)] == [0.3] * 3
     first, second = (numpy(model(TOKENS, training=True)) for _ in range(2))

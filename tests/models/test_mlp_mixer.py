@@ -1,4 +1,4 @@
-"""MLP-Mixer: the paper's counts, its definition, and what must be true of any weights."""
+"""MLP-Mixer: published parameter counts, its definition in NumPy, and its options."""
 
 import math
 
@@ -17,19 +17,17 @@ def numpy(x):
 
 
 def count(variant):
-    model = create_model("mlp_mixer", variant, num_classes=1000, initializer="zeros")
-    model.build((None, 224, 224, 3))
-    return model.count_params()
+    return create_model("mlp_mixer", variant, num_classes=1000, initializer="zeros").count_params()
 
 
 @pytest.mark.parametrize("variant", COUNTS)
-def test_the_parameters_are_the_paper_s(variant):
+def test_the_parameter_counts_are_the_published_ones(variant):
     assert count(variant) == COUNTS[variant]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", LARGE)
-def test_the_parameters_of_the_large_ones_are_the_paper_s(variant):
+def test_the_parameter_counts_of_large_variants_are_the_published_ones(variant):
     assert count(variant) == LARGE[variant]
 
 
@@ -39,19 +37,14 @@ def images(draw):
 
 
 @pytest.fixture
-def model(randomise, images):
-    return randomise(create_model("mlp_mixer", "tiny", num_classes=5), images)
+def model(randomize, images):
+    return randomize(create_model("mlp_mixer", "test", num_classes=5), images)
 
 
-def test_images_do_not_see_each_other(model, images):
-    alone = np.concatenate([numpy(model(images[i : i + 1])) for i in range(3)])
-    np.testing.assert_allclose(alone, numpy(model(images)), atol=1e-4)
-
-
-def test_it_is_its_definition_in_numpy(randomise, draw):
+def test_it_is_its_definition_in_numpy(randomize, draw):
     images = draw(2, 12, 12, 3)
     options = dict(image_size=12, projection="dense")
-    model = randomise(create_model("mlp_mixer", "tiny", num_classes=5, **options), images)
+    model = randomize(create_model("mlp_mixer", "test", num_classes=5, **options), images)
     w = {v.path.split("/", 1)[1]: numpy(v).astype("float64") for v in model.weights}
 
     def norm(x, name):
@@ -70,40 +63,29 @@ def test_it_is_its_definition_in_numpy(randomise, draw):
         cut = [image[r : r + 4, c : c + 4].reshape(-1) for r in (0, 4, 8) for c in (0, 4, 8)]
         x = np.array(cut) @ w["patches/kernel"].reshape(48, 12) + w["patches/bias"]  # (9, 12)
         for i in range(2):
-            x = x + mlp(norm(x, f"block_{i}/token_norm").T, f"block_{i}/token_mlp").T
+            x = x + mlp(norm(x, f"block_{i}/self_norm").T, f"block_{i}/token_mlp").T
             x = x + mlp(norm(x, f"block_{i}/mlp_norm"), f"block_{i}/mlp")
         expected = dense(norm(x, "last_norm").mean(0), "head")
         np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
-def test_it_comes_back_from_a_file(images, randomise, tmp_path):
-    model = randomise(create_model("mlp_mixer", "tiny", num_classes=5, drop_path=0.1), images)
-    model.save(tmp_path / "mixer.keras")
-    again = keras.saving.load_model(tmp_path / "mixer.keras")
-    assert again.get_config() == model.get_config()
-    np.testing.assert_allclose(numpy(again(images)), numpy(model(images)), atol=1e-6)
-
-
 def test_it_learns_one_batch(images):
-    model = create_model("mlp_mixer", "tiny", num_classes=3, drop_path=0.1)
+    model = create_model("mlp_mixer", "test", num_classes=3, drop_path=0.1)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.build(images.shape)
     model.compile(keras.optimizers.SGD(0.2), loss, jit_compile=False)
     losses = model.fit(images, np.array([2, 0, 1]), epochs=20, verbose=0).history["loss"]
     assert losses[-1] < 0.1 < losses[0]
 
 
-def test_there_is_no_attention_to_show(model, images):
-    assert model.attention_maps(images) == {}
-
-
 def test_drop_path_grows_with_the_depth():
-    model = create_model("mlp_mixer", "tiny", num_classes=5, depth=3, drop_path=0.5)
-    np.testing.assert_allclose([block.skip.rate for block in model.blocks], [0, 0.25, 0.5])
+    model = create_model("mlp_mixer", "test", num_classes=5, depth=3, drop_path=0.5)
+    np.testing.assert_allclose(
+        [block.drop_path_layer.rate for block in model.blocks], [0, 0.25, 0.5]
+    )
 
 
 def test_half_precision_stays_finite(images):
-    model = create_model("mlp_mixer", "tiny", num_classes=5, dtype="mixed_float16")
+    model = create_model("mlp_mixer", "test", num_classes=5, dtype="mixed_float16")
     logits = model(images)
     assert keras.backend.standardize_dtype(logits.dtype) == "float16"
     assert np.isfinite(numpy(logits)).all()
@@ -116,6 +98,6 @@ def test_images_of_another_size_are_refused(model, draw):
 
 def test_wrong_options_are_named():
     with pytest.raises(ValueError, match="patch_size must divide the image's height"):
-        create_model("mlp_mixer", "tiny", num_classes=5, patch_size=5)
+        create_model("mlp_mixer", "test", num_classes=5, patch_size=5)
     with pytest.raises(ValueError, match="token_mlp_dim must be .*got token_mlp_dim=0"):
-        create_model("mlp_mixer", "tiny", num_classes=5, token_mlp_dim=0)
+        create_model("mlp_mixer", "test", num_classes=5, token_mlp_dim=0)

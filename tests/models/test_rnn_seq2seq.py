@@ -1,4 +1,4 @@
-"""Recurrent translators: the published counts, and what must be true of any weights."""
+"""Recurrent translation models: published parameter counts, encoder, decoding."""
 
 import keras
 import numpy as np
@@ -8,15 +8,14 @@ from keras import ops
 
 from tfx_transformer.decoding import DECODERS
 from tfx_transformer.models import create_model
-from tfx_transformer.models.rnn_seq2seq import turn
+from tfx_transformer.models.rnn_seq2seq import reverse_sequences
 
 SOURCE = np.array([[4, 5, 6, 2, 0], [4, 7, 2, 0, 0]])
 BACKWARDS = np.array([[2, 6, 5, 4, 0], [2, 7, 4, 0, 0]])
-ORDER = np.array([[3, 2, 1, 0, 4], [2, 1, 0, 3, 4]])  # where the tokens of SOURCE stand in it
+ORDER = np.array([[3, 2, 1, 0, 4], [2, 1, 0, 3, 4]])  # indices of SOURCE in it
 TARGET = np.array([[1, 7, 8], [1, 9, 5]])
 TARGETS = np.array([[7, 8, 2], [9, 5, 2]])
 INPUTS = {"source": SOURCE, "target": TARGET}
-SHAPES = {"source": (None, None), "target": (None, None)}
 KINDS = {
     "Sutskever": {"reverse_source": True},
     "Cho": {"cell": "gru", "feed": "context", "readout": "deep", "depth": 1},
@@ -34,14 +33,14 @@ KINDS = {
         "feed": "features",
         "readout": "combined",
     },
-    "both ways, without attention": {"bidirectional": True, "feed": "context", "depth": 2},
+    "bidirectional, without attention": {"bidirectional": True, "feed": "context", "depth": 2},
 }
 PAIRS = [(f, r) for f in ("none", "context", "features") for r in ("state", "combined", "deep")]
-UNREAD = [("none", "state"), ("features", "state")]  # refused: nobody would read the attention
-READ = [
+UNUSED = [("none", "state"), ("features", "state")]  # refused: nothing would use the attention
+USED = [
     (attention, *pair)
     for pair, attention in zip(
-        [pair for pair in PAIRS if pair not in UNREAD],
+        [pair for pair in PAIRS if pair not in UNUSED],
         ["additive", "bilinear", "dot"] * 3,  # each in turn
         strict=False,
     )
@@ -53,11 +52,9 @@ def numpy(x):
 
 
 @pytest.fixture
-def make_model(randomise):
+def make_model(randomize):
     def make(scale=0.5, **options):
-        model = create_model("rnn_seq2seq", "tiny", vocab_size=11, **options)
-        model.build(SHAPES)
-        return randomise(model, scale=scale)
+        return randomize(create_model("rnn_seq2seq", "test", vocab_size=11, **options), scale=scale)
 
     return make
 
@@ -72,41 +69,44 @@ def model(request, make_model):
     return MADE[request.param]
 
 
-# the published models of one series of notebooks, on Multi30k
+# models published in one series of notebooks, on Multi30k
 
 
 def count(name, variant, **options):
     model = create_model(name, variant, vocab_size=5_893, source_vocab_size=7_853, **options)
-    model.build(SHAPES)
     return model.count_params()
 
 
 @pytest.mark.parametrize(
     "variant, size", [("sutskever", 13_890_309), ("cho", 14_219_781), ("bahdanau", 20_518_405)]
 )
-def test_the_published_models_have_their_size(variant, size):
+def test_the_parameter_counts_are_the_published_ones(variant, size):
     assert count("rnn_seq2seq", variant) == size
 
 
-def test_the_transformer_they_are_compared_with_has_its_size_but_for_the_bias_of_its_output():
+def test_the_transformer_of_that_series_has_the_published_count_without_its_output_bias():
     sizes = {"dim": 256, "depth": 3, "num_heads": 8, "mlp_dim": 512, "tie": "none"}
-    places = {"kind": "learned", "max_length": 100}
-    assert count("transformer", "tiny", position=places, **sizes) + 5_893 == 9_038_341
+    position = {"kind": "learned", "max_length": 100}
+    assert count("transformer", "test", position=position, **sizes) + 5_893 == 9_038_341
 
 
-# how the source is read
+# the encoder
 
 
-def test_a_row_is_turned_up_to_its_padding(draw):
+def test_rows_are_reversed_up_to_their_padding(draw):
     mask = ops.convert_to_tensor(SOURCE != 0)
-    np.testing.assert_array_equal(numpy(turn(ops.convert_to_tensor(SOURCE), mask)), BACKWARDS)
+    np.testing.assert_array_equal(
+        numpy(reverse_sequences(ops.convert_to_tensor(SOURCE), mask)), BACKWARDS
+    )
     x = draw(2, 5, 3)
     expected = np.stack([row[order] for row, order in zip(x, ORDER, strict=True)])
-    np.testing.assert_array_equal(numpy(turn(ops.convert_to_tensor(x), mask)), expected)
+    np.testing.assert_array_equal(
+        numpy(reverse_sequences(ops.convert_to_tensor(x), mask)), expected
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_source_is_read_from_its_end_if_asked(make_model, kind):
+def test_reverse_source_reverses_the_source(make_model, kind):
     forwards, backwards = (
         make_model(**KINDS[kind] | {"reverse_source": reverse}) for reverse in (False, True)
     )
@@ -115,7 +115,7 @@ def test_the_source_is_read_from_its_end_if_asked(make_model, kind):
     expected = numpy(forwards(by_hand))
     np.testing.assert_allclose(numpy(backwards(INPUTS)), expected, atol=1e-5)
     assert np.abs(numpy(forwards(INPUTS)) - expected).max() > 1e-3
-    if forwards.attention:  # the alignment is with the source as it is written
+    if forwards.attention:  # scores are in the order of the source
         expected = numpy(forwards.attention_maps(by_hand)["decoder/cross"])
         expected = np.stack([row[..., order] for row, order in zip(expected, ORDER, strict=True)])
         result = numpy(backwards.attention_maps(INPUTS)["decoder/cross"])
@@ -123,42 +123,42 @@ def test_the_source_is_read_from_its_end_if_asked(make_model, kind):
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_both_ways_means_two_readings_side_by_side(make_model, cell):
+def test_a_bidirectional_encoder_is_two_recurrent_layers(make_model, cell):
     options = {"bidirectional": True, "attention": "additive", "feed": "context", "depth": 1}
     model = make_model(cell=cell, **options)
-    fixed, moving = model.encode(SOURCE)
+    constant, carry = model.encode({"source": SOURCE})
     kind = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}[cell]
-    readings = []
+    layers = []
     for layer in (model.encoder[0].forward_layer, model.encoder[0].backward_layer):
-        reading = kind(8, return_sequences=True, return_state=True)
-        reading.build((None, None, 6))
-        reading.set_weights(layer.get_weights())
-        readings.append(reading)
+        copy = kind(8, return_sequences=True, return_state=True)
+        copy.build((None, None, 6))
+        copy.set_weights(layer.get_weights())
+        layers.append(copy)
     for b, length in enumerate([4, 3]):
         x = model.source_embedding(SOURCE[b : b + 1, :length])
-        ahead, *ahead_state = readings[0](x)
-        back, *back_state = readings[1](x[:, ::-1])
-        memory = np.concatenate([numpy(ahead)[0], numpy(back)[0, ::-1]], axis=-1)
-        np.testing.assert_allclose(numpy(fixed["memory"][1])[b, 0, :length], memory, atol=1e-5)
-        for j, (a, z) in enumerate(zip(ahead_state, back_state, strict=True)):
+        forward, *forward_state = layers[0](x)
+        backward, *backward_state = layers[1](x[:, ::-1])
+        memory = np.concatenate([numpy(forward)[0], numpy(backward)[0, ::-1]], axis=-1)
+        np.testing.assert_allclose(numpy(constant["memory"][1])[b, 0, :length], memory, atol=1e-5)
+        for j, (a, z) in enumerate(zip(forward_state, backward_state, strict=True)):
             bridge = model.bridges[0][j]
             both = np.concatenate([numpy(a)[0], numpy(z)[0]])
             state = np.tanh(both @ numpy(bridge.kernel) + numpy(bridge.bias))
-            np.testing.assert_allclose(numpy(moving["states"][0][j])[b], state, atol=1e-5)
+            np.testing.assert_allclose(numpy(carry["states"][0][j])[b], state, atol=1e-5)
 
 
 def test_without_attention_the_context_is_the_last_state(make_model):
     model = make_model(**KINDS["Cho"])
-    fixed, moving = model.encode(SOURCE)
-    np.testing.assert_array_equal(numpy(fixed["memory"])[:, 0], numpy(moving["states"][-1][0]))
+    constant, carry = model.encode({"source": SOURCE})
+    np.testing.assert_array_equal(numpy(constant["memory"])[:, 0], numpy(carry["states"][-1][0]))
 
 
-def test_every_source_token_and_its_place_matter(model):
+def test_every_source_token_and_its_position_matter(model):
     swapped = {"source": SOURCE[:, [1, 0, 2, 3, 4]], "target": TARGET}
     assert (np.abs(numpy(model(swapped)) - numpy(model(INPUTS))).max(axis=(1, 2)) > 1e-4).all()
 
 
-# what holds of every model that generates
+# every generating model
 
 
 def test_more_padding_changes_nothing(model):
@@ -172,7 +172,7 @@ def test_more_padding_changes_nothing(model):
     np.testing.assert_allclose(numpy(model(alone)), whole[1:], atol=1e-5)
 
 
-def test_the_past_does_not_see_the_future(model):
+def test_logits_depend_on_earlier_tokens_only(model):
     changed = {"source": SOURCE, "target": np.array([[1, 7, 9], [1, 9, 4]])}
     before, after = numpy(model(INPUTS)), numpy(model(changed))
     np.testing.assert_allclose(after[:, :2], before[:, :2], atol=1e-6)
@@ -184,29 +184,29 @@ def check_steps(model):
     for t in range(3):
         logits, state = model.step(TARGET[:, t], state, t)
         np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)
-    return state["moving"]
+    return state["carry"]
 
 
-@pytest.mark.parametrize("attention, feed, readout", [*((None, *pair) for pair in PAIRS), *READ])
+@pytest.mark.parametrize("attention, feed, readout", [*((None, *pair) for pair in PAIRS), *USED])
 def test_step_by_step_equals_all_at_once(make_model, attention, feed, readout):
     options = {"attention": attention, "feed": feed, "readout": readout, "depth": 1}
     check_steps(make_model(cell="gru", **options))
 
 
 def test_the_coverage_is_the_attention_summed_over_the_steps(model):
-    moving = check_steps(model)  # here too: LSTM and GRU, deep, turned, both ways
+    carry = check_steps(model)  # here too: LSTM and GRU, deep, reversed, bidirectional
     if not model.attention:
-        assert "coverage" not in moving
+        assert "coverage" not in carry
         return
-    seen = numpy(model.attention_maps(INPUTS)["decoder/cross"])[:, 0]
-    np.testing.assert_allclose(numpy(moving["coverage"]), seen.sum(axis=1), atol=1e-5)
+    scores = numpy(model.attention_maps(INPUTS)["decoder/cross"])[:, 0]
+    np.testing.assert_allclose(numpy(carry["coverage"]), scores.sum(axis=1), atol=1e-5)
 
 
-@pytest.mark.parametrize("feed, readout", UNREAD)
-def test_attention_that_nobody_reads_is_refused(feed, readout):
+@pytest.mark.parametrize("feed, readout", UNUSED)
+def test_unused_attention_is_refused(feed, readout):
     options = {"attention": "dot", "feed": feed, "readout": readout}
-    with pytest.raises(ValueError, match="attention='dot' must be read by something"):
-        create_model("rnn_seq2seq", "tiny", vocab_size=11, **options)
+    with pytest.raises(ValueError, match="attention='dot' must be used"):
+        create_model("rnn_seq2seq", "test", vocab_size=11, **options)
 
 
 def test_attention_maps_are_distributions_over_the_real_source(model):
@@ -223,23 +223,23 @@ def test_attention_maps_are_distributions_over_the_real_source(model):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_reaches_every_weight(kind):
-    model = create_model("rnn_seq2seq", "tiny", vocab_size=11, **KINDS[kind])
+    model = create_model("rnn_seq2seq", "test", vocab_size=11, **KINDS[kind])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     with tf.GradientTape() as tape:
         value = loss(TARGETS, model(INPUTS, training=True))
     weights = model.trainable_weights
     gradients = tape.gradient(value, [weight.value for weight in weights])
-    still = [
+    unreached = [
         w.path
         for w, g in zip(weights, gradients, strict=True)
         if g is None or not np.abs(tf.convert_to_tensor(g)).max()
     ]
-    assert still == []
+    assert unreached == []
 
 
 def test_it_learns_one_batch():
     options = KINDS["Luong"] | {"depth": 1, "dropout": 0.0, "scheduled_sampling": 0.2}
-    model = create_model("rnn_seq2seq", "tiny", vocab_size=11, **options)
+    model = create_model("rnn_seq2seq", "test", vocab_size=11, **options)
     model.compile(
         keras.optimizers.Adam(0.05),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -266,10 +266,9 @@ def test_the_decoder_gets_its_options():
         "scheduled_sampling": 0.2,
         "initializer": "he_normal",
     }
-    model = create_model("rnn_seq2seq", "tiny", vocab_size=11, **options)
+    model = create_model("rnn_seq2seq", "test", vocab_size=11, **options)
     assert {name: getattr(model.decoder, name) for name in options} == options
-    model.build(SHAPES)
-    assert model.decoder.attend.dim == 5
+    assert model.decoder.attention_layer.dim == 5
 
 
 # decoding
@@ -283,19 +282,19 @@ def decode(model, kind, max_length=4, **options):
 
 
 def log_probs(model, tokens):
-    """What each token (B, T) costs by the whole model, and its attention (B, T, S), if any."""
+    """Log-probabilities of tokens (B, T), of all tokens, and attention scores (B, T, S), if any."""
     target = np.concatenate([np.ones((2, 1), int), tokens[:, :-1]], axis=1)
     inputs = {"source": SOURCE, "target": target}
     logs = numpy(ops.log_softmax(model(inputs)))
-    seen = model.attention_maps(inputs).get("decoder/cross")
+    scores = model.attention_maps(inputs).get("decoder/cross")
     chosen = np.take_along_axis(logs, tokens[..., None], axis=-1)[..., 0]
-    return chosen, logs, None if seen is None else numpy(seen)[:, 0]
+    return chosen, logs, None if scores is None else numpy(scores)[:, 0]
 
 
-def test_greedy_takes_what_the_whole_model_finds_likeliest(make_model):
+def test_greedy_decoding_takes_the_most_likely_token(make_model):
     model = make_model(**KINDS["Luong"])
-    found = decode(model, "greedy")
-    tokens, length = found["tokens"][:, 0], found["length"][:, 0]
+    result = decode(model, "greedy")
+    tokens, length = result["tokens"][:, 0], result["length"][:, 0]
     _, logs, _ = log_probs(model, tokens)
     logs[..., :2] = -np.inf  # never PAD nor START
     for b in range(2):
@@ -307,37 +306,37 @@ def test_greedy_takes_what_the_whole_model_finds_likeliest(make_model):
     [
         ("Luong", "beam", {"width": 3, "n_best": 2}, 2),
         ("Cho", "beam", {"width": 2, "n_best": 2}, 2),
-        ("Luong", "sample", {"seed": 3, "num_samples": 3}, 3),
+        ("Luong", "sample", {"seed": 3, "n_best": 3}, 3),
     ],
 )
 def test_hypotheses_keep_their_own_state(make_model, kind, decoder, options, num):
-    """A state handed to the wrong hypothesis would not give the whole model's log-probability."""
+    """A state handed to the wrong hypothesis would change the log-probability."""
     model = make_model(**KINDS[kind] | {"depth": 1}, scale=0.8)
-    found = decode(model, decoder, **options)
-    assert found["tokens"].shape == (2, num, 4)
+    result = decode(model, decoder, **options)
+    assert result["tokens"].shape == (2, num, 4)
     for n in range(num):
-        tokens = found["tokens"][:, n]
+        tokens = result["tokens"][:, n]
         chosen, _, _ = log_probs(model, tokens)
-        real = np.arange(4) < found["length"][:, n, None]
+        real = np.arange(4) < result["length"][:, n, None]
         total = np.where(real, chosen, 0).sum(axis=1)
-        np.testing.assert_allclose(found["log_prob"][:, n], total, atol=1e-4)
+        np.testing.assert_allclose(result["log_prob"][:, n], total, atol=1e-4)
 
 
-def test_the_coverage_penalty_is_of_the_attention(make_model):
+def test_the_coverage_penalty_is_computed_from_the_scores(make_model):
     model = make_model(**KINDS["Luong"])
     penalties = {"length_penalty": 0.0, "coverage_penalty": 0.7}
-    found = decode(model, "beam", max_length=2, width=3, **penalties)  # too short to cover all
-    tokens, length = found["tokens"][:, 0], found["length"][:, 0]
-    _, _, seen = log_probs(model, tokens)
+    result = decode(model, "beam", max_length=2, width=3, **penalties)  # too short to cover all
+    tokens, length = result["tokens"][:, 0], result["length"][:, 0]
+    _, _, scores = log_probs(model, tokens)
     for b, size in enumerate([4, 3]):
-        coverage = np.minimum(seen[b, : length[b], :size].sum(axis=0), 1)
+        coverage = np.minimum(scores[b, : length[b], :size].sum(axis=0), 1)
         penalty = 0.7 * np.log(coverage).sum()
         assert penalty < -1e-2
         np.testing.assert_allclose(
-            found["score"][b, 0], found["log_prob"][b, 0] + penalty, atol=1e-4
+            result["score"][b, 0], result["log_prob"][b, 0] + penalty, atol=1e-4
         )
 
 
-def test_without_attention_there_is_no_coverage_to_count(make_model):
+def test_a_coverage_penalty_needs_attention(make_model):
     with pytest.raises(ValueError, match="coverage_penalty=0.7 needs state.*does not keep"):
         decode(make_model(), "beam", coverage_penalty=0.7)

@@ -1,4 +1,4 @@
-"""The 2017 Transformer: its size to the digit, and what its options change."""
+"""The Transformer: published parameter counts, and its options."""
 
 import keras
 import numpy as np
@@ -11,7 +11,6 @@ from tfx_transformer.models import create_model
 SOURCE = np.array([[4, 5, 6, 2, 0], [4, 7, 2, 0, 0]])
 TARGET = np.array([[1, 7, 8], [1, 9, 0]])
 INPUTS = {"source": SOURCE, "target": TARGET}
-SHAPES = {"source": (None, None), "target": (None, None)}
 OPTIONS = {
     "the paper": {},
     "pre-norm": {"norm_first": True},
@@ -34,10 +33,10 @@ MADE: dict[str, keras.Model] = {}  # each model once; no test changes it
 
 
 @pytest.fixture(params=sorted(OPTIONS))
-def model(request, randomise):
+def model(request, randomize):
     if request.param not in MADE:
-        model = create_model("transformer", "tiny", vocab_size=11, **OPTIONS[request.param])
-        MADE[request.param] = randomise(model, INPUTS, scale=0.3)
+        model = create_model("transformer", "test", vocab_size=11, **OPTIONS[request.param])
+        MADE[request.param] = randomize(model, INPUTS, scale=0.3)
     return MADE[request.param]
 
 
@@ -46,41 +45,35 @@ def numpy(x):
 
 
 @pytest.mark.parametrize("variant, count", [("base", 60_522_496), ("big", 209_125_376)])
-def test_the_paper_s_models_have_their_size(variant, count):
+def test_the_parameter_counts_are_the_published_ones(variant, count):
     model = create_model("transformer", variant, vocab_size=32_000)
-    model.build(SHAPES)
     assert model.count_params() == count
 
 
-def test_the_small_model_of_the_literature_has_its_size():
+def test_a_small_model_has_the_published_parameter_count():
     sizes = {"dim": 128, "depth": 4, "num_heads": 4, "mlp_dim": 256}
-    model = create_model("transformer", "tiny", vocab_size=9_712, **sizes)
-    model.build(SHAPES)
+    model = create_model("transformer", "test", vocab_size=9_712, **sizes)
     assert model.count_params() == 2_568_192
 
 
-def test_tables_are_tied_as_asked():
+def test_tie_shares_the_embedding_tables():
     def count(**options):
-        model = create_model("transformer", "tiny", vocab_size=11, **options)
-        model.build(SHAPES)
-        return model.count_params()
+        return create_model("transformer", "test", vocab_size=11, **options).count_params()
 
     assert count(tie="output") - count() == 11 * 16
     assert count(tie="output", source_vocab_size=8) - count() == 8 * 16
     assert count(source_vocab_size=8) == count(tie="output", source_vocab_size=8)
     assert count(tie="none") - count() == 2 * 11 * 16
     with pytest.raises(ValueError, match='tie="all" needs one vocabulary; got source_vocab_size=8'):
-        create_model("transformer", "tiny", vocab_size=11, source_vocab_size=8, tie="all")
+        create_model("transformer", "test", vocab_size=11, source_vocab_size=8, tie="all")
 
 
 @pytest.mark.parametrize("tie", ["all", "none"])
-def test_each_token_has_a_bias_if_asked(tie, draw):
+def test_output_bias_adds_a_bias_to_each_logit(tie, draw):
     models = [
-        create_model("transformer", "tiny", vocab_size=11, tie=tie, output_bias=output_bias)
+        create_model("transformer", "test", vocab_size=11, tie=tie, output_bias=output_bias)
         for output_bias in (False, True)
     ]
-    for model in models:
-        model.build(SHAPES)
     plain, biased = models
     assert biased.count_params() - plain.count_params() == 11
     biased.bias.assign(draw(11))
@@ -91,7 +84,7 @@ def test_each_token_has_a_bias_if_asked(tie, draw):
     np.testing.assert_allclose(added, np.broadcast_to(biased.bias, (2, 3, 11)), atol=1e-5)
 
 
-def test_logits_have_a_score_for_every_token(model):
+def test_there_is_a_logit_for_every_token(model):
     assert tuple(model(INPUTS).shape) == (2, 3, 11)
 
 
@@ -103,7 +96,7 @@ def test_step_by_step_equals_all_at_once(model):
         np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)
 
 
-def test_coverage_is_the_last_block_s_reading_summed(model):
+def test_coverage_is_the_sum_of_the_last_block_s_cross_attention(model):
     maps = model.attention_maps(INPUTS)
     state = model.initial_state(INPUTS, max_length=4)
     for t in range(2):
@@ -111,7 +104,7 @@ def test_coverage_is_the_last_block_s_reading_summed(model):
     expected = (
         numpy(maps[f"decoder_{model.decoder_depth - 1}/cross"])[:, :, :2].mean(axis=1).sum(axis=1)
     )
-    np.testing.assert_allclose(numpy(state["moving"]["coverage"]), expected, atol=1e-5)
+    np.testing.assert_allclose(numpy(state["carry"]["coverage"]), expected, atol=1e-5)
 
 
 def test_more_padding_changes_nothing(model):
@@ -122,26 +115,23 @@ def test_more_padding_changes_nothing(model):
     np.testing.assert_allclose(numpy(model(padded))[:, :3], numpy(model(INPUTS)), atol=1e-5)
 
 
-def test_the_past_does_not_see_the_future(model):
+def test_attention_is_causal(model):
     changed = {"source": SOURCE, "target": np.array([[1, 7, 9], [1, 9, 5]])}
     before, after = numpy(model(INPUTS)), numpy(model(changed))
     np.testing.assert_allclose(after[:, :2], before[:, :2], atol=1e-5)
     assert not np.allclose(after[:, 2], before[:, 2])
 
 
-def test_every_source_token_and_its_place_matter(model):
+def test_every_source_token_and_its_position_matter(model):
     swapped = {"source": SOURCE[:, [1, 0, 2, 3, 4]], "target": TARGET}
     assert np.abs(numpy(model(swapped)) - numpy(model(INPUTS))).max() > 1e-3
 
 
-def test_decoder_block_i_reads_encoder_block_i_only_if_asked(randomise):
-    for memory, reads_first in (("final", False), ("layerwise", True)):
-        model = create_model("transformer", "tiny", vocab_size=11, memory=memory)
-        model(INPUTS)
-        randomise(model, scale=0.3)
-        outputs, _, _ = model.encode(SOURCE)
-        same = np.allclose(numpy(outputs[0]), numpy(outputs[1]))
-        assert same != reads_first
+def test_decoder_block_i_attends_to_encoder_block_i_only_if_layerwise(randomize):
+    for memory, is_same in (("final", True), ("layerwise", False)):
+        model = create_model("transformer", "test", vocab_size=11, memory=memory)
+        outputs, _, _ = randomize(model, scale=0.3).encode(SOURCE)
+        assert np.allclose(numpy(outputs[0]), numpy(outputs[1])) == is_same
 
 
 TARGETS = np.array([[7, 8, 2], [9, 2, 0]])
@@ -149,22 +139,22 @@ TARGETS = np.array([[7, 8, 2], [9, 2, 0]])
 
 @pytest.mark.parametrize("options", sorted(OPTIONS))
 def test_the_loss_reaches_every_weight(options):
-    model = create_model("transformer", "tiny", vocab_size=11, **OPTIONS[options])
+    model = create_model("transformer", "test", vocab_size=11, **OPTIONS[options])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     with tf.GradientTape() as tape:
         value = loss(TARGETS, model(INPUTS, training=True))
     weights = model.trainable_weights
     gradients = tape.gradient(value, [weight.value for weight in weights])
-    still = [
+    unreached = [
         w.path
         for w, g in zip(weights, gradients, strict=True)
         if g is None or not np.abs(tf.convert_to_tensor(g)).max()
     ]
-    assert still == []
+    assert unreached == []
 
 
 def test_it_learns_one_batch():
-    model = create_model("transformer", "tiny", vocab_size=11, norm_first=True)
+    model = create_model("transformer", "test", vocab_size=11, norm_first=True)
     model.compile(
         keras.optimizers.Adam(0.01),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -178,7 +168,7 @@ def test_attention_maps_are_named_and_are_distributions(model):
     maps = model.attention_maps(INPUTS)
     decoder = range(model.decoder_depth)
     kinds = {"encoder_{}/self": range(2), "decoder_{}/self": decoder, "decoder_{}/cross": decoder}
-    assert sorted(maps) == sorted(kind.format(i) for kind, places in kinds.items() for i in places)
+    assert sorted(maps) == sorted(kind.format(i) for kind, blocks in kinds.items() for i in blocks)
     for name, weights in maps.items():
         weights = numpy(weights)
         length = 3 if name.startswith("decoder") else 5
@@ -193,12 +183,12 @@ def test_saved_and_loaded_gives_the_same_logits(model, tmp_path):
     assert loaded.get_config() == model.get_config()
 
 
-def test_stacks_of_two_depths_have_no_layer_by_layer_memory():
+def test_layerwise_memory_needs_stacks_of_one_depth():
     options = {"vocab_size": 11, "memory": "layerwise", "decoder_depth": 1}
     with pytest.raises(ValueError, match="needs stacks of one depth; got depth=2, decoder_depth=1"):
-        create_model("transformer", "tiny", **options)
+        create_model("transformer", "test", **options)
 
 
-def test_an_unknown_memory_lists_the_known():
+def test_an_unknown_memory_is_refused():
     with pytest.raises(ValueError, match="unknown memory 'first'; known: final, layerwise"):
-        create_model("transformer", "tiny", vocab_size=11, memory="first")
+        create_model("transformer", "test", vocab_size=11, memory="first")

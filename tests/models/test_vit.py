@@ -1,4 +1,4 @@
-"""The Vision Transformer: the papers' counts, and what must be true of any weights."""
+"""The Vision Transformer: published parameter counts, its definition in NumPy, its options."""
 
 import keras
 import numpy as np
@@ -34,26 +34,24 @@ def numpy(x):
     return keras.ops.convert_to_numpy(x)
 
 
-def built(variant, num_classes, size):
-    model = create_model("vit", variant, num_classes=num_classes)
-    model.build((None, size, size, 3))
-    return model
+def count(variant, num_classes):
+    return create_model("vit", variant, num_classes=num_classes).count_params()
 
 
 @pytest.mark.parametrize("variant", COUNTS)
-def test_the_parameters_are_the_papers(variant):
-    assert built(variant, 1000, 224).count_params() == COUNTS[variant]
+def test_the_parameter_counts_are_the_published_ones(variant):
+    assert count(variant, 1000) == COUNTS[variant]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", LARGE)
-def test_the_parameters_of_the_large_ones_are_the_paper_s(variant):
-    assert built(variant, 1000, 224).count_params() == LARGE[variant]
+def test_the_parameter_counts_of_large_variants_are_the_published_ones(variant):
+    assert count(variant, 1000) == LARGE[variant]
 
 
 @pytest.mark.parametrize("variant", COMPACT)
-def test_the_parameters_of_the_compact_ones_are_the_paper_s(variant):
-    assert built(variant, 10, 32).count_params() == COMPACT[variant]
+def test_the_parameter_counts_of_compact_variants_are_the_published_ones(variant):
+    assert count(variant, 10) == COMPACT[variant]
 
 
 @pytest.fixture
@@ -62,11 +60,11 @@ def images(draw):
 
 
 @pytest.fixture(params=KINDS)
-def model(request, randomise, images):
-    return randomise(create_model("vit", "tiny", num_classes=5, **KINDS[request.param]), images)
+def model(request, randomize, images):
+    return randomize(create_model("vit", "test", num_classes=5, **KINDS[request.param]), images)
 
 
-def test_an_image_becomes_a_logit_for_each_class(model, images):
+def test_logits_and_attention_maps_have_their_shapes(model, images):
     assert numpy(model(images)).shape == (3, 5)
     maps = model.attention_maps(images)
     tokens = 16 + model.num_tokens
@@ -75,33 +73,33 @@ def test_an_image_becomes_a_logit_for_each_class(model, images):
     }
 
 
-def test_images_do_not_see_each_other(model, images):
+def test_images_of_a_batch_are_independent(model, images):
     alone = np.concatenate([numpy(model(images[i : i + 1])) for i in range(3)])
     np.testing.assert_allclose(alone, numpy(model(images)), atol=1e-4)
 
 
-def test_where_a_patch_stands_matters(model, images):
-    turned = images[:, ::-1]
-    assert np.abs(numpy(model(turned)) - numpy(model(images))).max() > 1e-3
+def test_the_position_of_a_patch_matters(model, images):
+    flipped = images[:, ::-1]
+    assert np.abs(numpy(model(flipped)) - numpy(model(images))).max() > 1e-3
 
 
-def test_it_comes_back_from_a_file(model, images, tmp_path):
+def test_a_saved_model_loads(model, images, tmp_path):
     model.save(tmp_path / "vit.keras")
     again = keras.saving.load_model(tmp_path / "vit.keras")
     np.testing.assert_allclose(numpy(again(images)), numpy(model(images)), atol=1e-6)
 
 
 @pytest.mark.parametrize("num_tokens", [0, 1, 2])
-def test_each_pool_is_its_definition(num_tokens, randomise, images):
-    """What leaves the last block → what the head reads, in numpy."""
+def test_each_pool_is_its_definition(num_tokens, randomize, images):
+    """Output of the last block → input of the head, in NumPy."""
 
     def norm(x):
         unit = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
         return unit * numpy(model.last_norm.scale) + numpy(model.last_norm.offset)
 
     def weighted(x):
-        share = np.exp(x @ numpy(model.importance.kernel) + numpy(model.importance.bias))
-        return (x * share / share.sum(1, keepdims=True)).sum(1)
+        weights = np.exp(x @ numpy(model.importance.kernel) + numpy(model.importance.bias))
+        return (x * weights / weights.sum(1, keepdims=True)).sum(1)
 
     pools = {
         "mean": lambda x: norm(x[:, num_tokens:]).mean(1),
@@ -111,44 +109,51 @@ def test_each_pool_is_its_definition(num_tokens, randomise, images):
     }
     for pool, definition in pools.items():
         options = {"num_tokens": num_tokens, "pool": pool}
-        model = randomise(create_model("vit", "tiny", num_classes=5, **options), images)
-        x = model.place(model.patches(images), grid=(4, 4))
+        model = randomize(create_model("vit", "test", num_classes=5, **options), images)
+        x = model.position_embedding(model.patches(images), grid=(4, 4))
         if num_tokens:
             x = np.concatenate([np.zeros((3, num_tokens, 16)), numpy(x)], axis=1).astype("float32")
-            x[:, :num_tokens] = numpy(model.tokens.tokens) + numpy(model.token_place)
+            x[:, :num_tokens] = numpy(model.tokens.tokens) + numpy(model.token_position)
         for block in model.blocks:
-            x = block(x)[0]
-        found = numpy(model.encode(images)[0])
-        assert found.shape == (3, num_tokens if pool is None and num_tokens else 1, 16)
-        np.testing.assert_allclose(found[:, 0], definition(numpy(x)), atol=1e-4)
+            x = block(x)
+        pooled = numpy(model.encode(images)[0])
+        assert pooled.shape == (3, num_tokens if pool is None and num_tokens else 1, 16)
+        np.testing.assert_allclose(pooled[:, 0], definition(numpy(x)), atol=1e-4)
 
 
-def test_maps_are_made_before_the_first_call_too(images):
-    model = create_model("vit", "tiny", num_classes=5)
+def test_the_features_of_a_distilled_model_are_the_mean_of_its_class_tokens(randomize, images):
+    model = randomize(create_model("vit", "test", num_classes=0, num_tokens=2))
+    tokens = numpy(model.encode(images)[0])
+    assert tokens.shape == (3, 2, 16)
+    np.testing.assert_allclose(numpy(model(images)), tokens.mean(axis=1), atol=1e-6)
+
+
+def test_attention_maps_need_no_earlier_call(images):
+    model = create_model("vit", "test", num_classes=5)
     maps = model.attention_maps(images)
     for name, weights in model.attention_maps(images).items():
         np.testing.assert_array_equal(numpy(maps[name]), numpy(weights))
         np.testing.assert_allclose(numpy(weights).sum(-1), 1, atol=1e-5)
 
 
-def test_images_of_another_size_are_read_too(randomise, images, draw):
-    model = randomise(create_model("vit", "tiny", num_classes=5), images)
+def test_images_may_have_another_size(randomize, images, draw):
+    model = randomize(create_model("vit", "test", num_classes=5), images)
     assert numpy(model(draw(2, 24, 32, 3))).shape == (2, 5)
 
 
-def test_only_the_positions_tell_patches_apart(randomise, images):
-    model = randomise(create_model("vit", "tiny", num_classes=5), images)
-    table = np.asarray(model.place.table).copy()
-    model.place.table.assign(np.tile(table.mean(axis=0), (16, 1)))
+def test_without_positions_the_order_of_patches_does_not_matter(randomize, images):
+    model = randomize(create_model("vit", "test", num_classes=5), images)
+    table = np.asarray(model.position_embedding.table).copy()
+    model.position_embedding.table.assign(np.tile(table.mean(axis=0), (16, 1)))
     shuffled = images.reshape(3, 4, 4, 4, 4, 3)[:, ::-1].reshape(images.shape)
     np.testing.assert_allclose(numpy(model(shuffled)), numpy(model(images)), atol=1e-4)
 
 
-def test_it_is_its_definition_in_loops(randomise, draw):
-    """Patches cut one by one, their places, the token first; the block has its own test."""
+def test_it_is_its_definition_in_loops(randomize, draw):
+    """Patches, positions, the class token first; the block has its own test."""
     options = dict(depth=1, num_heads=1, projection="dense")
     images = draw(2, 16, 16, 3)
-    model = randomise(create_model("vit", "tiny", num_classes=5, **options), images)
+    model = randomize(create_model("vit", "test", num_classes=5, **options), images)
     w = {v.path.split("/", 1)[1]: np.asarray(v.value) for v in model.weights}
 
     for image, logits in zip(images, numpy(model(images)), strict=True):
@@ -158,10 +163,9 @@ def test_it_is_its_definition_in_loops(randomise, draw):
             for c in range(0, 16, 4)
         ]
         x = np.array(patches) @ w["patches/kernel"].reshape(48, 16) + w["patches/bias"]
-        x = np.concatenate([w["tokens/tokens"] + w["token_place"], x + w["place/table"]])
-        block = model.blocks[0]
-        y = keras.ops.convert_to_numpy(block(x[None].astype("float32"))[0])[0]
-        y = np.asarray(model.last_norm(y[None].astype("float32")))[0]
+        x = x + w["position_embedding/table"]
+        x = np.concatenate([w["tokens/tokens"] + w["token_position"], x]).astype("float32")
+        y = numpy(model.last_norm(model.blocks[0](x[None])))[0]
         head = model.heads[0]
         expected = y[0] @ np.asarray(head.kernel) + np.asarray(head.bias)
         np.testing.assert_allclose(logits, expected, atol=1e-4)
@@ -169,8 +173,8 @@ def test_it_is_its_definition_in_loops(randomise, draw):
 
 def test_wrong_options_are_named():
     with pytest.raises(ValueError, match="patch_size must divide the image's height"):
-        create_model("vit", "tiny", num_classes=5, patch_size=5)
+        create_model("vit", "test", num_classes=5, patch_size=5)
     with pytest.raises(ValueError, match="unknown pool 'max'; known: None, mean, mean_first, seq"):
-        create_model("vit", "tiny", num_classes=5, pool="max")
+        create_model("vit", "test", num_classes=5, pool="max")
     with pytest.raises(ValueError, match="unknown num_tokens 3; known: 0, 1, 2"):
-        create_model("vit", "tiny", num_classes=5, num_tokens=3)
+        create_model("vit", "test", num_classes=5, num_tokens=3)

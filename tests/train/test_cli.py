@@ -1,12 +1,16 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
 from tfx_transformer import __version__
+from tfx_transformer.export import FORMATS
 from tfx_transformer.layers import ATTENTION, POSITION
-from tfx_transformer.train.cli import main
+from tfx_transformer.train import cli
+from tfx_transformer.train.cli import main, parse_train
+from tfx_transformer.train.recipes import MODULES, RECIPES
 
 
 def test_layers_lists_all_names(capsys):
@@ -29,16 +33,86 @@ def test_a_wrong_command_fails_and_names_the_right_ones(arguments, capsys):
     assert exit.value.code == 2 and "demo" in captured.err + captured.out
 
 
+def test_help_answers_in_less_than_a_second():
+    command = [sys.executable, "-m", "tfx_transformer.train.cli", "--help"]
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        seconds.append(time.perf_counter() - start)
+    assert "translate" in result.stdout and "train" in result.stdout
+    assert min(seconds) < 1
+
+
+def test_train_help_shows_the_first_line_of_every_recipe(capsys):
+    main(["train", "--help"])
+    out = capsys.readouterr().out
+    for name, module in MODULES.items():
+        assert any(
+            line.split() == [name, *module.__doc__.split("\n")[0].split()]
+            for line in out.splitlines()
+        )
+
+
+def test_an_unknown_recipe_fails_even_with_help():
+    with pytest.raises(SystemExit, match="unknown recipe 'translate_emojis'; did you mean trans"):
+        main(["train", "translate_emojis", "--help"])
+    with pytest.raises(SystemExit, match="unknown recipe 'x'; see tfx-transformer train --help"):
+        main(["train", "x"])
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_without_options_the_recipe_is_unchanged(name):
+    assert parse_train([name]) == (RECIPES[name], f"runs/{name}")
+
+
+def test_a_model_s_options_come_from_its_constructor():
+    recipe, folder = parse_train(
+        ["classify_cifar10_swin", "--model.window", "5", "--model.depth", "1", "2", "--folder", "x"]
+    )
+    assert recipe.model.options == {"drop_path": 0.1, "window": 5, "depth": (1, 2)}
+    assert (recipe.model.name, recipe.model.variant, folder) == ("swin", "cifar", "x")
+    mixer, _ = parse_train(["classify_cifar10_mixer", "--model.token-mlp-dim", "32"])
+    assert mixer.model.options["token_mlp_dim"] == 32
+    cnn, _ = parse_train(["classify_cifar10_hybrid", "--model.dims", "8", "16"])
+    assert cnn.model.options["dims"] == (8, 16)
+
+
+def test_another_model_has_its_own_options():
+    recipe, _ = parse_train(
+        ["classify_cifar10", "--model.name", "swin", "--model.variant", "cifar"]
+    )
+    assert recipe.model.name == "swin" and recipe.model.options == {}
+    with pytest.raises(SystemExit):
+        parse_train(["classify_cifar10", "--model.window", "5"])  # a ViT has no window
+    with pytest.raises(SystemExit, match="unknown model 'swim'; known: attention_cnn, bert"):
+        main(["train", "classify_cifar10", "--model.name=swim"])
+
+
+def test_none_is_an_option_where_a_constructor_takes_it():
+    recipe, _ = parse_train(["caption_flickr8k", "--model.attention", "none"])
+    assert recipe.model.options["attention"] is None
+    recipe, _ = parse_train(["translate_multi30k", "--model.tie", "none"])
+    assert recipe.model.options["tie"] == "none"
+
+
+def test_decoding_and_augmentation_options_come_from_their_classes():
+    recipe, _ = parse_train(
+        ["translate_multi30k", "--decoding.min-length", "3", "--decoding.coverage-penalty", "0.2"]
+    )
+    assert (recipe.decoding.min_length, recipe.decoding.coverage_penalty) == (3, 0.2)
+    assert recipe.decoding.width == 5  # the recipe's own
+    recipe, _ = parse_train(["classify_digits", "--augment.mixup", "0.3"])
+    assert recipe.augment.mixup == 0.3 and recipe.augment.crop == "none"
+
+
+def test_the_formats_of_an_export_are_those_of_the_package():
+    assert set(cli.FORMATS) == set(FORMATS)
+
+
 def test_a_run_is_used_in_a_process_of_its_own(run):
-    command = [
-        sys.executable,
-        "-m",
-        "tfx_transformer.train.cli",
-        "translate",
-        str(run[0]),
-        "red cat",
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    command = [sys.executable, "-m", "tfx_transformer.train.cli", "translate", str(run[0])]
+    result = subprocess.run([*command, "red cat"], capture_output=True, text=True, timeout=200)
     assert (result.stdout, result.stderr) == ("rot Katze\n", "")
 
 
@@ -52,7 +126,7 @@ def test_an_export_is_made_inspected_and_used(run, tmp_path, capsys):
     assert capsys.readouterr().out == "blau Katze\n"
 
 
-def test_a_run_is_scored_and_drawn(run, tmp_path, capsys):
+def test_a_run_is_scored_and_plotted(run, tmp_path, capsys):
     main(["evaluate", str(run[0]), "--width", "1", "--n-best", "1"])
     assert json.loads(capsys.readouterr().out)["bleu"] > 60
     main(["plot", str(run[0]), "red cat", "--to", str(tmp_path), "--word", "cat"])
@@ -73,20 +147,20 @@ def test_a_recipe_is_trained_with_options(corpus, tmp_path, capsys):
     assert f"next: tfx-transformer export {folder}" in capsys.readouterr().out
 
 
-def test_a_picture_is_drawn(classify_run, pictures, tmp_path, capsys):
+def test_an_image_is_plotted(classify_run, pictures, tmp_path, capsys):
     main(["plot", str(classify_run[0]), str(pictures / "red/1.jpg"), "--to", str(tmp_path)])
     assert str(tmp_path / "rollout.png") in capsys.readouterr().out.splitlines()
 
 
 def test_the_export_of_a_captioner_is_inspected(caption_export, capsys):
     main(["inspect", str(caption_export)])
-    told = capsys.readouterr().out
-    assert "images\n  in  image: float32 [?, 32, 32, 3]" in told
-    assert "serving_default\n  in  image: string [?]" in told and "Sentencepiece" in told
+    shown = capsys.readouterr().out
+    assert "images\n  in  image: float32 [?, 32, 32, 3]" in shown
+    assert "serving_default\n  in  image: string [?]" in shown and "Sentencepiece" in shown
     assert "bleu_4" in (caption_export / "README.md").read_text()
 
 
-def test_a_captioner_is_drawn(caption_run, pictures, tmp_path, capsys):
+def test_a_captioner_is_plotted(caption_run, pictures, tmp_path, capsys):
     main(["plot", str(caption_run[0]), str(pictures / "red/1.jpg"), "--to", str(tmp_path)])
     assert capsys.readouterr().out.splitlines() == [
         str(tmp_path / "curves.png"),
@@ -94,11 +168,20 @@ def test_a_captioner_is_drawn(caption_run, pictures, tmp_path, capsys):
     ]
 
 
-def test_a_wrong_value_is_told_in_one_line(tmp_path):
+def test_only_runs_of_one_task_are_compared(run, classify_run):
+    with pytest.raises(SystemExit, match="holds a classifier, not a translator"):
+        main(["compare", str(run[0]), str(classify_run[0])])
+    with pytest.raises(SystemExit, match="a classifier cannot be compared"):
+        main(["compare", str(classify_run[0])])
+    with pytest.raises(SystemExit, match="runs must name at least one run folder"):
+        main(["compare"])
+
+
+def test_a_wrong_value_is_reported_in_one_line(tmp_path):
     with pytest.raises(SystemExit, match=r"^tfx-transformer: .* holds no finished run"):
         main(["translate", str(tmp_path), "red cat"])
     with pytest.raises(SystemExit, match=r"^tfx-transformer train: data.train must name a source"):
         main(["train", "translate_multi30k", "--folder", str(tmp_path / "run")])
-    with pytest.raises(SystemExit, match=r"^tfx-transformer train: data.images must name pictures"):
+    with pytest.raises(SystemExit, match=r"^tfx-transformer train: data.images must name"):
         main(["train", "caption_flickr8k", "--folder", str(tmp_path / "run")])
     assert not (tmp_path / "run").exists()

@@ -3,27 +3,27 @@
 import shutil
 
 from tfx_transformer.data import Pairs
-from tfx_transformer.train.demo import nearest_neighbour
+from tfx_transformer.train.demo import nearest_neighbor
 from tfx_transformer.train.demo import run as demo
 
 
-def test_the_nearest_neighbour_shares_the_most_words():
+def test_the_nearest_neighbor_shares_the_most_words():
     pairs = Pairs("", ["red apple", "green apple", "green old big apple tree"], ["1", "2", "3"])
-    assert nearest_neighbour(pairs, ["green big apple", "old green apple tree"]) == ["2", "3"]
+    assert nearest_neighbor(pairs, ["green big apple", "old green apple tree"]) == ["2", "3"]
 
 
-def test_the_demo_trains_serves_draws_and_tells(
+def test_the_demo_trains_serves_and_plots(
     run, recipe_of, classify_run, classify_recipe_of, tmp_path, capsys
 ):
     for name, (folder, _) in (("translator", run), ("classifier", classify_run)):
         shutil.copytree(folder, tmp_path / name / "run")
         (tmp_path / name / "served").mkdir()
     scores = demo(str(tmp_path), recipe_of(), classify_recipe_of())
-    told = capsys.readouterr().out
-    assert scores["bleu"] > 60 and f"{scores['nearest']:.1f}" in told
-    assert scores["accuracy"] > 85 and f"{scores['accuracy']:.1f} % right" in told
+    shown = capsys.readouterr().out
+    assert scores["bleu"] > 60 and f"{scores['nearest']:.1f}" in shown
+    assert scores["accuracy"] > 85 and f"{scores['accuracy']:.1f} % right" in shown
     for line in ("in a process without this package", "BLEU", "next:"):
-        assert line in told
+        assert line in shown
     for name, picture in (("translator", "alignment"), ("classifier", "rollout")):
         assert (tmp_path / name / "served/saved_model.pb").exists()
         assert (tmp_path / name / f"pictures/{picture}.png").exists()

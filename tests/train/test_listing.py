@@ -30,6 +30,6 @@ def test_the_table_is_text_or_json(table, monkeypatch):
     assert len(lines) == len(table) + 3 and lines[0].split()[:2] == ["model", "variant"]
     (base,) = [line for line in lines if line.startswith("transformer") and " base " in line]
     assert "60,522,496 " in base and "vocab_size=32000" in base and "1706.03762" in base
-    (tiny,) = [line for line in lines if line.startswith("transformer") and " tiny " in line]
-    assert " * " in tiny
+    (row,) = [line for line in lines if line.startswith("transformer") and " test " in line]
+    assert " * " in row
     assert json.loads(listing.show(as_json=True)) == table

@@ -12,10 +12,10 @@ import keras
 import numpy as np
 import pytest
 
-from tfx_transformer.callbacks import Record
-from tfx_transformer.train.recipe import TranslateRecipe
-from tfx_transformer.train.recipe_file import load_recipe
-from tfx_transformer.train.run import train
+from tfx_transformer.train.recipe import load_recipe
+from tfx_transformer.train.run import evaluate, train
+from tfx_transformer.train.tasks.translation import TranslationRecipe
+from tfx_transformer.training.callbacks import MetricsLog
 
 
 def test_the_run_learns_and_its_folder_is_complete(run):
@@ -58,7 +58,7 @@ def test_half_precision_goes_on_with_its_loss_scale(recipe_of, ema, tmp_path):
         train(recipe, tmp_path / "run")
     finally:
         keras.config.set_dtype_policy("float32")
-    assert [x["step"] for x in Record(tmp_path / "run/metrics.jsonl").read()] == [21, 22]
+    assert [x["step"] for x in MetricsLog(tmp_path / "run/metrics.jsonl").read()] == [21, 22]
 
 
 def test_a_folder_belongs_to_one_recipe(run, recipe_of):
@@ -71,11 +71,11 @@ def test_the_recipe_comes_back_from_its_file(run, recipe_of):
 
 
 KILLED = """
-from tfx_transformer.quiet import import_tensorflow
+from tfx_transformer.runtime import import_tensorflow
 import_tensorflow()
 import sys
 from pathlib import Path
-from tfx_transformer.train.recipe_file import load_recipe
+from tfx_transformer.train.recipe import load_recipe
 from tfx_transformer.train.run import train
 train(load_recipe(Path(sys.argv[1])), sys.argv[2])
 """
@@ -107,4 +107,27 @@ def test_files_must_be_named_for_every_split(recipe_of, tmp_path):
     with pytest.raises(ValueError, match="data.test must name a source: files have no splits"):
         train(bare, tmp_path / "a")
     with pytest.raises(ValueError, match="data.train must name a source"):
-        train(TranslateRecipe(), tmp_path / "b")
+        train(TranslationRecipe(), tmp_path / "b")
+
+
+def test_other_data_is_evaluated_without_writing_the_scores(run, corpus):
+    before = (run[0] / "test.json").read_text()
+    scores = evaluate(run[0], (str(corpus / "val.en"), str(corpus / "val.de")))
+    assert scores["sentences"] == 20 and scores["bleu"] > 60
+    assert (run[0] / "test.json").read_text() == before
+
+
+@pytest.mark.parametrize("name, metric", [("run", "bleu"), ("caption_run", "bleu_4")])
+def test_other_options_are_evaluated_without_writing_the_scores(name, metric, request):
+    folder = request.getfixturevalue(name)[0]
+    before = json.loads((folder / "test.json").read_text())
+    scores = evaluate(folder, kind="greedy", max_length=2)
+    assert scores[metric] < 50 < before[metric]
+    assert json.loads((folder / "test.json").read_text()) == before
+
+
+def test_a_classifier_has_no_decoding_options_and_one_source(classify_run):
+    with pytest.raises(ValueError, match="a classifier has no option width; got width=3"):
+        evaluate(classify_run[0], width=3)
+    with pytest.raises(ValueError, match="data of a classifier must be one source; got a b"):
+        evaluate(classify_run[0], ("a", "b"))

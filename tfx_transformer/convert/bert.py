@@ -1,30 +1,27 @@
-"""BERT: checkpoints of Hugging Face. The options of `BERT` that give their numbers:
+"""BERT checkpoints from Hugging Face. Options of `BERT` that reproduce their outputs:
 
     hidden_act     activation
     "gelu"         "gelu", the default
-    "gelu_new"     "gelu_tanh", as Google's first code computes
+    "gelu_new"     "gelu_tanh", as in Google's first code
 
-The norm's epsilon is 1e-12, the default. A file often has more than is asked for, such as the heads
-of pretraining: what the model has no layer for is left out. The number of heads of attention is
-in no file: a wrong one goes unseen.
+The norm's epsilon is 1e-12, the default. Heads that the model does not have, such as those of
+pretraining, are ignored. The files do not contain the number of attention heads: a wrong
+`num_heads` is not detected.
 """
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tfx_transformer.convert.layout import Layout
 
-OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
 @dataclass(frozen=True)
 class BERTLayout(Layout):
-    """Norms of old files have TensorFlow's words."""
+    """Ignores the heads that the model does not have; old files name norms as in TensorFlow."""
 
-    def adapt(self, weights, model):
-        table = f"{self.begin}embeddings.word_embeddings.weight"
-        check_tied(weights, "cls.predictions.decoder.weight", table)
+    def for_model(self, weights, model):
+        super().for_model(weights, model)
         unused = [self.unused]
         if model.head != "mlm":
             unused.append(r"cls\.")
@@ -34,28 +31,22 @@ class BERTLayout(Layout):
             unused.append(r"classifier\.")
         return replace(self, unused="|".join(unused))
 
-    def cut(self, name, array, model):
-        for old, new in OLD.items():
+    def split(self, name, array, model):
+        for old, new in OLD_NAMES.items():
             name = name.replace(old, new)
         return {name: array}
 
 
-def check_tied(weights, output: str, table: str) -> None:
-    """Our output layer is the table of tokens: if theirs is not, its numbers would be lost."""
-    if {output, table} <= weights.keys() and not np.array_equal(weights[output], weights[table]):
-        raise ValueError(f"{output} must be the same as {table}, as in our model; it differs")
-
-
 HUGGING_FACE = BERTLayout(
     family="Hugging Face",
-    mark=r"(bert\.|)encoder\.layer\.\d+\.attention\.self\.",
-    block="{begin}encoder.layer.{i}.",
+    pattern=r"(bert\.|)encoder\.layer\.\d+\.attention\.self\.",
+    block="{prefix}encoder.layer.{i}.",
     head=("cls.", "classifier."),
     names={
-        "tokens": "{begin}embeddings.word_embeddings.weight",
-        "segments": "{begin}embeddings.token_type_embeddings.weight",
-        "place": "{begin}embeddings.position_embeddings.weight",
-        "first_norm": "{begin}embeddings.LayerNorm.{leaf}",
+        "tokens": "{prefix}embeddings.word_embeddings.weight",
+        "segments": "{prefix}embeddings.token_type_embeddings.weight",
+        "position_embedding": "{prefix}embeddings.position_embeddings.weight",
+        "first_norm": "{prefix}embeddings.LayerNorm.{leaf}",
         "self_attention/query": "{block}attention.self.query.{leaf}",
         "key": "{block}attention.self.key.{leaf}",
         "value": "{block}attention.self.value.{leaf}",
@@ -64,13 +55,14 @@ HUGGING_FACE = BERTLayout(
         "mlp/up": "{block}intermediate.dense.{leaf}",
         "mlp/down": "{block}output.dense.{leaf}",
         "mlp_norm": "{block}output.LayerNorm.{leaf}",
-        "pooler": "{begin}pooler.dense.{leaf}",
+        "pooler": "{prefix}pooler.dense.{leaf}",
         "head_dense": "cls.predictions.transform.dense.{leaf}",
         "head_norm": "cls.predictions.transform.LayerNorm.{leaf}",
         "head_bias": "cls.predictions.bias",
         "head_next": "cls.seq_relationship.{leaf}",
         "head_class": "classifier.{leaf}",
     },
+    tied=("cls.predictions.decoder.weight", "{prefix}embeddings.word_embeddings.weight"),
     unused=r"cls\.predictions\.decoder\.|.*embeddings\.position_ids$",
 )
 LAYOUTS = (HUGGING_FACE,)

@@ -1,4 +1,4 @@
-"""Reads the checkpoints of others, and fills a model from one, whole or not at all."""
+"""Reads checkpoints of other libraries, and assigns their weights to a model, all or none."""
 
 import posixpath
 import re
@@ -10,22 +10,21 @@ from typing import Any
 import numpy as np
 
 from tfx_transformer.convert.layout import Layout
-from tfx_transformer.torch_file import read_torch
+from tfx_transformer.convert.torch_file import read_torch
 
-TORCH = (".bin", ".pt", ".pth")  # how the files of torch.save end
-MOST_LINES = 8  # of an error
-HEAD = ("head", "importance/")  # how our weights above the encoder begin
+TORCH_SUFFIXES = (".bin", ".pt", ".pth")
+SUFFIXES = (".safetensors", ".npz", *TORCH_SUFFIXES)
+MAX_PROBLEMS = 8  # listed in an error
 
 
 def read_weights(path: str | Path) -> dict[str, np.ndarray]:
-    """The arrays of a `.safetensors`, `.npz` or PyTorch file by name; no code in it is ever run."""
+    """Arrays by name from a `.safetensors`, `.npz` or PyTorch file, without running its code."""
     path = Path(path)
-    if path.suffix not in (".safetensors", ".npz", *TORCH):
-        known = ", ".join((".safetensors", ".npz", *TORCH))
-        raise ValueError(f"weights must be a file that ends in {known}; got {path}")
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"weights must be a file that ends in {', '.join(SUFFIXES)}; got {path}")
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
-    if path.suffix in TORCH:
+    if path.suffix in TORCH_SUFFIXES:
         return read_torch(path)
     if path.suffix == ".npz":
         with np.load(path) as file:
@@ -36,11 +35,11 @@ def read_weights(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def find_layout(layouts: Sequence[Layout], weights: Mapping[str, np.ndarray], model: Any) -> Layout:
-    """The family to which the weights belong."""
+    """The layout whose pattern matches the weights."""
     for layout in layouts:
         for name in weights:
-            if match := re.match(layout.mark, name):
-                return replace(layout, begin=match[1]).adapt(weights, model)
+            if match := re.match(layout.pattern, name):
+                return replace(layout, prefix=match[1]).for_model(weights, model)
     known = ", ".join(dict.fromkeys(layout.family for layout in layouts))
     raise ValueError(
         f"unknown {type(model).__name__} weights; known: {known}; "
@@ -48,36 +47,40 @@ def find_layout(layouts: Sequence[Layout], weights: Mapping[str, np.ndarray], mo
     )
 
 
-def fill(model: Any, weights: Mapping[str, np.ndarray], layout: Layout, head: bool) -> list[str]:
-    """Assigns the weights → the names of ours that were left as they were.
+def assign_weights(
+    model: Any, weights: Mapping[str, np.ndarray], layout: Layout, head: bool = True
+) -> list[str]:
+    """Assigns the weights → the names of the model's weights that keep their values.
 
-    Raises an error that lists what is missing, left over or wrongly shaped, before any is assigned.
+    Raises an error that lists missing, unexpected and wrongly shaped arrays, before any is
+    assigned.
     """
-    entries: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for name, array in weights.items():
         is_ignored = re.match(layout.unused, name) or (not head and name.startswith(layout.head))
         if not is_ignored:
-            entries |= layout.cut(name, np.asarray(array, "float32"), model)
-    ready, left, problems = [], [], []
+            arrays |= layout.split(name, np.asarray(array, "float32"), model)
+    values, kept, problems = [], [], []
     root = posixpath.commonpath([weight.path for weight in model.weights])
     for weight in model.weights:
         name = posixpath.relpath(weight.path, root)
-        above = name.startswith(HEAD)
-        if above and not head:
-            left.append(name)
+        is_head = name.startswith(layout.model_head)
+        if is_head and not head:
+            kept.append(name)
             continue
-        array, wrong = layout.take(entries, name, weight.shape, model)
-        ready.append((weight, array))
-        problems += [f"{line}; head=False leaves it" if above else line for line in wrong]
-    for name, array in entries.items():
-        problems.append(f"{name} {array.shape} has no place in the model{layout.hint(name)}")
+        value, wrong = layout.pop_weight(arrays, name, weight.shape, model)
+        values.append((weight, value))
+        problems += [f"{line}; head=False skips it" if is_head else line for line in wrong]
+    for name, array in arrays.items():
+        hint = layout.unexpected_hint(name)
+        problems.append(f"{name} {array.shape} has no counterpart in the model{hint}")
     if problems:
-        more = len(problems) - MOST_LINES
+        more = len(problems) - MAX_PROBLEMS
         raise ValueError(
             f"the {layout.family} weights do not fit the model:\n  "
-            + "\n  ".join(problems[:MOST_LINES])
+            + "\n  ".join(problems[:MAX_PROBLEMS])
             + (f"\n  and {more} more" if more > 0 else "")
         )
-    for weight, array in ready:
-        weight.assign(array)
-    return left
+    for weight, value in values:
+        weight.assign(value)
+    return kept

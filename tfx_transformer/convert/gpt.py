@@ -1,43 +1,23 @@
-"""GPT-2: checkpoints of Hugging Face, whose numbers are those of OpenAI.
+"""GPT-2 checkpoints from Hugging Face, whose weights are those of OpenAI.
 
-`GPT` computes them with its default options. The number of heads is in no file: a wrong one goes
-unseen.
+`GPT` reproduces their outputs with its default options. The files do not contain the number of
+heads: a wrong `num_heads` is not detected.
 """
 
-from dataclasses import dataclass
+from tfx_transformer.convert.layout import QKV, Layout
 
-import numpy as np
-
-from tfx_transformer.convert.bert import check_tied
-from tfx_transformer.convert.layout import Layout
-
-
-@dataclass(frozen=True)
-class GPTLayout(Layout):
-    """Kernels are (in, out), as ours; queries, keys and values lie side by side."""
-
-    def adapt(self, weights, model):
-        check_tied(weights, "lm_head.weight", f"{self.begin}wte.weight")
-        return self
-
-    def cut(self, name, array, model):
-        if ".attn.c_attn." not in name:
-            return {name: array}
-        query, key, value = np.array_split(array, 3, axis=-1)
-        return {f"{name}[query]": query, f"{name}[key]": key, f"{name}[value]": value}
-
-    def is_turned(self, weight):
-        return False
-
-
-HUGGING_FACE = GPTLayout(
+HUGGING_FACE = Layout(
     family="Hugging Face",
-    mark=r"(transformer\.|)h\.\d+\.attn\.c_attn\.",
-    block="{begin}h.{i}.",
+    pattern=r"(transformer\.|)h\.\d+\.attn\.c_attn\.",
+    block="{prefix}h.{i}.",
     head=(),
+    transposed=False,
+    fused={".attn.c_attn.": QKV},
+    fused_axis=-1,
+    tied=("lm_head.weight", "{prefix}wte.weight"),
     names={
-        "tokens": "{begin}wte.weight",
-        "place": "{begin}wpe.weight",
+        "tokens": "{prefix}wte.weight",
+        "position_embedding": "{prefix}wpe.weight",
         "self_norm": "{block}ln_1.{leaf}",
         "self_attention/query": "{block}attn.c_attn.{leaf}[query]",
         "key": "{block}attn.c_attn.{leaf}[key]",
@@ -46,7 +26,7 @@ HUGGING_FACE = GPTLayout(
         "mlp_norm": "{block}ln_2.{leaf}",
         "mlp/up": "{block}mlp.c_fc.{leaf}",
         "mlp/down": "{block}mlp.c_proj.{leaf}",
-        "last_norm": "{begin}ln_f.{leaf}",
+        "last_norm": "{prefix}ln_f.{leaf}",
     },
     unused=r"lm_head\.weight$|.*\.attn\.(masked_)?bias$",  # the causal mask of old files
 )

@@ -1,6 +1,6 @@
-"""Where the weights of others are: a file, a folder of save_pretrained, or the Hugging Face Hub.
+"""Finds pretrained weights: a file, a folder of save_pretrained, or a model on Hugging Face Hub.
 
-find_folder("hf:Helsinki-NLP/opus-mt-en-de")        # downloaded once, and kept
+find_folder("hf:Helsinki-NLP/opus-mt-en-de")        # downloaded once, then cached
 find_checkpoint("bert-base-uncased")                # the file with the weights in a folder
 """
 
@@ -8,37 +8,37 @@ import re
 from pathlib import Path
 
 HUB = "hf:"
-CHECKPOINTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
-BESIDE = ("*.json", "*.spm", "*.txt")  # sizes and vocabularies
+CHECKPOINTS = ("model.safetensors", "pytorch_model.bin")  # the first that exists is read
+METADATA = ("*.json", "*.spm", "*.txt")  # options and vocabularies
 
 
 def find_checkpoint(weights: str | Path) -> Path:
-    """The file of weights that are a file, a folder, or `hf:OWNER/NAME[@REVISION]`."""
-    place = find_folder(weights)
-    if not place.is_dir():
-        return place
+    """The file with the weights, given a file, a folder, or `hf:OWNER/NAME[@REVISION]`."""
+    path = find_folder(weights)
+    if not path.is_dir():
+        return path
     for name in CHECKPOINTS:
-        if (place / name).exists():
-            return place / name
+        if (path / name).exists():
+            return path / name
     raise FileNotFoundError(f"{weights} has neither {' nor '.join(CHECKPOINTS)}")
 
 
-def find_folder(place: str | Path) -> Path:
-    """A path as it is; of `hf:OWNER/NAME` a copy of what is needed on this machine."""
-    if not str(place).startswith(HUB):
-        return Path(place)
-    name, _, revision = str(place).removeprefix(HUB).partition("@")
+def find_folder(weights: str | Path) -> Path:
+    """A local path unchanged; for `hf:OWNER/NAME` the folder of the downloaded files."""
+    if not str(weights).startswith(HUB):
+        return Path(weights)
+    name, _, revision = str(weights).removeprefix(HUB).partition("@")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-        raise ValueError(f"weights of the Hub must be hf:OWNER/NAME[@REVISION]; got {place}")
+        raise ValueError(f"weights on the Hub must be hf:OWNER/NAME[@REVISION]; got {weights}")
     for checkpoint in CHECKPOINTS:
-        folder = download(name, revision or None, [checkpoint, *BESIDE])
+        folder = download(name, revision or None, [checkpoint, *METADATA])
         if (folder / checkpoint).exists():
             return folder
-    raise FileNotFoundError(f"{place} has neither {' nor '.join(CHECKPOINTS)}")
+    raise FileNotFoundError(f"{weights} has neither {' nor '.join(CHECKPOINTS)}")
 
 
 def download(name: str, revision: str | None, files: list[str]) -> Path:
-    """The folder of those files of a repository, which are only loaded if they are new."""
+    """Downloads files of a repository, unless they are cached → their folder."""
     try:
         import huggingface_hub as hub
     except ImportError as error:
@@ -50,6 +50,6 @@ def download(name: str, revision: str | None, files: list[str]) -> Path:
     except (OSError, hub.errors.HfHubHTTPError) as error:
         reason = str(error).splitlines()[0]
         raise OSError(
-            f"{HUB}{name} cannot be loaded: {reason}. Where there is no network, copy its "
-            f"{CHECKPOINTS[0]} and config.json into a folder and name that"
+            f"{HUB}{name} cannot be downloaded: {reason}. Without a network, copy its "
+            f"{CHECKPOINTS[0]} and config.json into a folder and give its path"
         ) from error

@@ -1,4 +1,4 @@
-"""How another library names and shapes what we have."""
+"""Layouts: the names and shapes of our weights in the checkpoints of another library."""
 
 import re
 from dataclasses import dataclass, field
@@ -6,102 +6,118 @@ from typing import Any, Self
 
 import numpy as np
 
-PARTS = {  # ours that others keep apart
+SEPARATE = {  # our layers that checkpoints store in parts
     "self_attention/key_value": ("key", "value"),
     "cross_attention/key_value": ("cross_key", "cross_value"),
 }
-AXES = {2: (1, 0), 4: (3, 2, 0, 1)}  # our kernels (in, out) and (P, P, C, D) in PyTorch's order
+KERNEL_AXES = {2: (1, 0), 4: (3, 2, 0, 1)}  # (in, out) and (P, P, C, D) in PyTorch's order
 TORCH = {"kernel": "weight", "bias": "bias", "scale": "weight", "offset": "bias"}
+QKV = ("query", "key", "value")
 FLAX = {"kernel": "kernel", "bias": "bias", "scale": "scale", "offset": "bias"}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A family of checkpoints; a model whose weights need more than names has a subclass.
+    """A family of checkpoints; subclasses handle what names alone cannot express.
 
     Args:
         family: its name.
-        mark: a pattern that some entry matches; its group is how all of the encoder begins.
-        block: how the entries of block {i} begin.
-        head: how the entries above the encoder begin.
-        names: our layer, or a part of it as in `PARTS` → its entry; the {leaf} is one of `leaves`.
-        leaves: the words for kernel, bias, scale and offset; of PyTorch, whose kernels are
-            (out, in), or of Flax.
-        unused: a pattern of entries on which no class logit depends.
-        begin: what was found for the group of `mark`.
+        pattern: a regular expression that matches the start of at least one name in every such
+            checkpoint; its group is the prefix of all names of the encoder.
+        block: how the names of block {i} start.
+        head: how the names above the encoder start.
+        names: our layer, or a part of it as in `SEPARATE` → its name; {leaf} is one of `leaves`.
+        leaves: the last part of our weights' names → theirs.
+        transposed: whether kernels are stored as (out, in), as in PyTorch.
+        fused: part of the name of an array that holds several weights → the names of these.
+        fused_axis: the axis along which they are concatenated.
+        tied: the name of an output layer, and of the embedding table that it must be equal to.
+        unused: a regular expression of names that the logits do not depend on.
+        prefix: what the group of `pattern` matched.
+        model_head: how the names of our weights above the encoder start.
     """
 
     family: str
-    mark: str
+    pattern: str
     block: str
     head: tuple[str, ...]
     names: dict[str, str]
     leaves: dict[str, str] = field(default_factory=lambda: TORCH)
+    transposed: bool = True
+    fused: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    fused_axis: int = 0
+    tied: tuple[str, str] | None = None
     unused: str = "(?!)"
-    begin: str = ""
+    prefix: str = ""
+    model_head: tuple[str, ...] = ("head", "importance/")
 
-    def adapt(self, weights, model) -> Self:
-        """The layout of these weights for this model."""
+    def for_model(self, weights, model) -> Self:
+        """The layout of these weights for this model; refuses an output layer that is not tied."""
+        if self.tied:
+            output, table = (name.format(prefix=self.prefix) for name in self.tied)
+            both = {output, table} <= weights.keys()
+            if both and not np.array_equal(weights[output], weights[table]):
+                raise ValueError(f"{output} must be equal to {table}, as in our model; it differs")
         return self
 
-    def words(self, kind: str, number: int, model) -> dict[str, Any]:
-        """What the numbers in an entry are; of our layer {kind}_{number}."""
-        return {"i": number}
+    def block_fields(self, kind: str, number: int, model) -> dict[str, Any]:
+        """The values of the {fields} in names, for our layer `{kind}_{number}`."""
+        return {"kind": kind, "i": number}
 
-    def cut(self, name: str, array: np.ndarray, model) -> dict[str, np.ndarray]:
-        """An entry, or its parts if it holds several of our weights."""
-        if ".attn.qkv." not in name:
-            return {name: array}
-        query, key, value = np.array_split(array, 3)
-        return {f"{name}[query]": query, f"{name}[key]": key, f"{name}[value]": value}
+    def split(self, name: str, array: np.ndarray, model) -> dict[str, np.ndarray]:
+        """An array of the checkpoint, or the weights that are fused in it."""
+        for part, names in self.fused.items():
+            if part in name:
+                arrays = np.array_split(array, len(names), self.fused_axis)
+                return {f"{name}[{key}]": x for key, x in zip(names, arrays, strict=True)}
+        return {name: array}
+
+    def axes(self, weight: str, rank: int) -> tuple[int, ...]:
+        """The axes of our weight in the order of the checkpoint."""
+        is_transposed = self.transposed and weight.endswith("/kernel")
+        return KERNEL_AXES[rank] if is_transposed else tuple(range(rank))
 
     def stored_shape(self, weight: str, shape: tuple[int, ...], model) -> tuple[int, ...]:
-        """The shape in a checkpoint of what has this shape with us."""
-        if self.is_turned(weight):
-            return tuple(shape[i] for i in AXES[len(shape)])
-        return shape
+        """The shape in the checkpoint of a weight that has this shape in our model."""
+        return tuple(shape[axis] for axis in self.axes(weight, len(shape)))
 
-    def joined_axis(self, weight: str) -> int:
-        """Along which the parts of our weight lie."""
+    def concat_axis(self, weight: str) -> int:
+        """The axis along which the parts of our weight are concatenated."""
         return -1
 
-    def hint(self, name: str) -> str:
-        """What helps if this entry has no place in the model."""
+    def unexpected_hint(self, name: str) -> str:
+        """Advice for an array without a counterpart in the model."""
         return ""
 
-    def is_turned(self, weight: str) -> bool:
-        """Whether the axes stand in another order."""
-        return self.leaves is TORCH and weight.endswith("/kernel")
-
-    def sources(self, weight: str, model) -> list[str]:
-        """ "block_0/mlp/up/kernel" → ["blocks.0.mlp.fc1.weight"]; [] where the family has none."""
+    def stored_names(self, weight: str, model) -> list[str]:
+        """ "block_0/mlp/up/kernel" → ["blocks.0.mlp.fc1.weight"]; [] if the family has none."""
         blocks = r"^(?:(block|merge|encoder|decoder)_(\d+)/)?(.+)"
         kind, number, rest = re.findall(blocks, weight)[0]
         layer, _, leaf = rest.rpartition("/")
-        words = {"begin": self.begin, "leaf": self.leaves.get(leaf)}
+        fields = {"prefix": self.prefix, "leaf": self.leaves.get(leaf)}
         if kind:
-            words |= self.words(kind, int(number), model)
-            words["block"] = self.block.format(**words)
-        parts = PARTS.get(layer or leaf, (layer or leaf,))
-        return [self.names[part].format(**words) for part in parts if part in self.names]
+            fields |= self.block_fields(kind, int(number), model)
+            fields["block"] = self.block.format(**fields)
+        parts = SEPARATE.get(layer or leaf, (layer or leaf,))
+        return [self.names[part].format(**fields) for part in parts if part in self.names]
 
-    def take(self, entries: dict[str, np.ndarray], weight: str, shape, model):
-        """Takes out of the entries what our weight is made of → its value, what is wrong."""
-        sources, shape = self.sources(weight, model), list(shape)
-        if not sources:
+    def pop_weight(self, arrays: dict[str, np.ndarray], weight: str, shape, model):
+        """Removes the arrays of one of our weights → its value, or None, and a list of problems."""
+        names, shape = self.stored_names(weight, model), list(shape)
+        if not names:
             return None, [f"{weight} of the model has no counterpart in {self.family} weights"]
-        axis = self.joined_axis(weight)
-        shape[axis] //= len(sources)
+        axis = self.concat_axis(weight)
+        shape[axis] //= len(names)
         stored = self.stored_shape(weight, tuple(shape), model)
-        parts, wrong = [], []
-        for source in sources:
-            array = entries.pop(source, None)
+        parts, problems = [], []
+        for name in names:
+            array = arrays.pop(name, None)
             if array is None:
-                wrong.append(f"{source} is missing, must be {stored} for {weight}")
+                problems.append(f"{name} is missing, must be {stored} for {weight}")
             elif array.shape != stored:
-                wrong.append(f"{source} must be {stored} for {weight}; got {array.shape}")
+                problems.append(f"{name} must be {stored} for {weight}; got {array.shape}")
             else:
-                if self.is_turned(weight):
-                    array = array.transpose(np.argsort(AXES[array.ndim]))
+                if array.ndim == len(shape):
+                    array = array.transpose(np.argsort(self.axes(weight, array.ndim)))
                 parts.append(array.reshape(shape))
-        return None if wrong else np.concatenate(parts, axis), wrong
+        return None if problems else np.concatenate(parts, axis), problems

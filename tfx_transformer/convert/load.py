@@ -1,4 +1,4 @@
-"""The way in: weights of others by the class of the model."""
+"""Loads checkpoints from timm, Hugging Face and the papers' authors into our models."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,53 +7,75 @@ from typing import Any
 import numpy as np
 
 from tfx_transformer.convert import bert, gpt, mlp_mixer, swin, vit
-from tfx_transformer.convert.checkpoint import fill, find_layout, read_weights
+from tfx_transformer.convert.checkpoint import assign_weights, find_layout, read_weights
 from tfx_transformer.convert.hub import find_checkpoint
 from tfx_transformer.convert.layout import Layout
+from tfx_transformer.convert.options import read_options
+from tfx_transformer.models import BERT, GPT, MLPMixer, Swin, ViT, create_model
 
-LAYOUTS: dict[str, Sequence[Layout]] = {  # by the name of a class in models/, which lies above
-    "BERT": bert.LAYOUTS,
-    "GPT": gpt.LAYOUTS,
-    "MLPMixer": mlp_mixer.LAYOUTS,
-    "Swin": swin.LAYOUTS,
-    "ViT": vit.LAYOUTS,
+LAYOUTS: dict[type, Sequence[Layout]] = {
+    BERT: bert.LAYOUTS,
+    GPT: gpt.LAYOUTS,
+    MLPMixer: mlp_mixer.LAYOUTS,
+    Swin: swin.LAYOUTS,
+    ViT: vit.LAYOUTS,
 }
 
 
 def load_weights(
     model: Any, weights: str | Path | Mapping[str, np.ndarray], head: bool = True
 ) -> list[str]:
-    """Fills a model from a checkpoint, whole or not at all.
+    """Loads a checkpoint of another library into a model, all weights or none.
 
     Args:
-        model: a `ViT`, `Swin`, `MLPMixer`, `BERT` or `GPT` with the checkpoint's sizes; the options
-            that it needs stand at the top of the file of the same name.
+        model: a `ViT`, `Swin`, `MLPMixer`, `BERT` or `GPT` with the checkpoint's sizes; see the
+            docstring of the file of the same name for the options that it needs.
         weights: a file for `read_weights`, a folder with one, `hf:OWNER/NAME` on the Hugging Face
-            Hub, or the arrays by name.
+            Hub, or arrays by name.
         head: whether to load the head too; False for another number of classes.
 
     Returns:
-        The names of the model's weights that were left as they were.
+        The names of the model's weights that were not loaded.
     """
     layouts = find_layouts(model)
     if not isinstance(weights, Mapping):
         weights = read_weights(find_checkpoint(weights))
     if not model.built:
-        model.build(input_shape(model))
-    return fill(model, weights, find_layout(layouts, weights, model), head)
+        model.build(model.input_shapes())
+    return assign_weights(model, weights, find_layout(layouts, weights, model), head)
 
 
-def input_shape(model: Any) -> tuple[int | None, ...]:
-    """Of images (B, h, w, C), or of tokens (B, T) for a model that reads text."""
-    if not hasattr(model, "image_size"):
-        return None, None
-    return None, model.image_size, model.image_size, model.channels
+def load_pretrained(name: str, weights: str | Path, variant: str | None = None, **overrides):
+    """Creates a model with pretrained weights: `load_pretrained("vit", "hf:google/vit-base-…")`.
+
+    Args:
+        name: a name in MODELS.
+        weights: a file, a folder, or `hf:OWNER/NAME` on the Hugging Face Hub. A config.json beside
+            the weights gives the model's options, which win over those of the variant.
+        variant: a variant of the model; not needed with a config.json.
+        overrides: options that win over both. A head or number of classes that differs from the
+            config.json gets a new head with its initial values.
+    """
+    checkpoint = find_checkpoint(weights)
+    config = read_options(name, checkpoint)
+    try:
+        model = create_model(name, variant, **config | overrides)
+    except ValueError as error:
+        if config or variant is not None:
+            raise
+        raise ValueError(f"{checkpoint.parent} has no config.json: {error}") from error
+    new_head = any(
+        overrides[option] != config.get(option)
+        for option in overrides.keys() & {"head", "num_classes"}
+    )
+    load_weights(model, checkpoint, head=not (config and new_head))
+    return model
 
 
 def find_layouts(model: Any) -> Sequence[Layout]:
-    """The families of checkpoints for the model, or for the class that it extends."""
-    for part in type(model).__mro__:
-        if part.__name__ in LAYOUTS:
-            return LAYOUTS[part.__name__]
-    known = ", ".join(LAYOUTS)
-    raise ValueError(f"there are weights of others for {known}; got {type(model).__name__}")
+    """The layouts for the class of the model, or for the class that it extends."""
+    for base in type(model).__mro__:
+        if base in LAYOUTS:
+            return LAYOUTS[base]
+    known = ", ".join(kind.__name__ for kind in LAYOUTS)
+    raise ValueError(f"model must be one of {known}; got {type(model).__name__}")

@@ -1,22 +1,22 @@
-"""MLP-Mixer: checkpoints of timm and Google. The options of `MLPMixer` that give their numbers:
+"""MLP-Mixer checkpoints from timm and Google. Options of `MLPMixer` that reproduce their outputs:
 
     family    activation     norm
     timm      "gelu"         {"kind": "layer", "epsilon": 1e-6}, the default
     Google    "gelu_tanh"    {"kind": "layer", "epsilon": 1e-6}
 
-The number of patches is in the weights: an image of another size needs a model of its own.
+The weights depend on the number of patches: another image size needs another checkpoint.
 """
 
 from tfx_transformer.convert.layout import FLAX, Layout
 
 TIMM = Layout(
     family="timm",
-    mark=r"()blocks\.\d+\.mlp_tokens\.",
+    pattern=r"()blocks\.\d+\.mlp_tokens\.",
     block="blocks.{i}.",
     head=("head.",),
     names={
         "patches": "stem.proj.{leaf}",
-        "token_norm": "{block}norm1.{leaf}",
+        "self_norm": "{block}norm1.{leaf}",
         "token_mlp/up": "{block}mlp_tokens.fc1.{leaf}",
         "token_mlp/down": "{block}mlp_tokens.fc2.{leaf}",
         "mlp_norm": "{block}norm2.{leaf}",
@@ -28,12 +28,12 @@ TIMM = Layout(
 )
 GOOGLE = Layout(
     family="Google",
-    mark=r"()MixerBlock_\d+/",
+    pattern=r"()MixerBlock_\d+/",
     block="MixerBlock_{i}/",
     head=("head/",),
     names={
         "patches": "stem/{leaf}",
-        "token_norm": "{block}LayerNorm_0/{leaf}",
+        "self_norm": "{block}LayerNorm_0/{leaf}",
         "token_mlp/up": "{block}token_mixing/Dense_0/{leaf}",
         "token_mlp/down": "{block}token_mixing/Dense_1/{leaf}",
         "mlp_norm": "{block}LayerNorm_1/{leaf}",
@@ -43,5 +43,6 @@ GOOGLE = Layout(
         "head": "head/{leaf}",
     },
     leaves=FLAX,
+    transposed=False,
 )
 LAYOUTS = (TIMM, GOOGLE)

@@ -1,6 +1,6 @@
-"""ViT and DeiT: checkpoints of timm, Hugging Face and Google's AugReg.
+"""ViT and DeiT checkpoints from timm, Hugging Face and Google's AugReg.
 
-The options of `ViT` that give their numbers:
+Options of `ViT` that reproduce their outputs:
 
     family          activation     norm
     timm            "gelu"         {"kind": "layer", "epsilon": 1e-6}, the default
@@ -9,8 +9,8 @@ The options of `ViT` that give their numbers:
 
 timm's LayerScale needs `layer_scale`, a distilled DeiT `num_tokens=2`, a model without class token
 `num_tokens=0`. timm's global_pool="avg" is `pool="mean_first"` if the file has an `fc_norm`, else
-`pool="mean"`, with class tokens too. Only AugReg files tell the number of heads: elsewhere a wrong
-one goes unseen. Positions learned for images of another size are resized, as the model does.
+`pool="mean"`, also with class tokens. Only AugReg files contain the number of heads: elsewhere a
+wrong `num_heads` is not detected. Learned positions of another image size are resized.
 """
 
 import math
@@ -19,91 +19,105 @@ from dataclasses import dataclass, replace
 import numpy as np
 from keras import ops
 
-from tfx_transformer.convert.layout import FLAX, Layout
+from tfx_transformer.convert.layout import FLAX, QKV, Layout
 from tfx_transformer.layers.position import LearnedPosition
 
 
 @dataclass(frozen=True)
 class ViTLayout(Layout):
-    """Positions, of which [tokens] and [patches] are parts; class tokens; in Flax, heads."""
+    """Splits position embeddings into [tokens] and [patches], joins class tokens; heads of Flax."""
 
-    def adapt(self, weights, model):
+    def for_model(self, weights, model):
         names = dict(self.names)
         if "cls_classifier.weight" in weights:  # beside a distillation_classifier
             names["head_0"] = "cls_classifier.{leaf}"
-        normalises_mean = names.pop("norm of the mean", None)
+        mean_norm = names.pop("mean_norm", None)
         if model.pool == "mean_first":
             del names["last_norm"]
-            if normalises_mean:
-                names["last_norm"] = normalises_mean
+            if mean_norm:
+                names["last_norm"] = mean_norm
         return replace(self, names=names)
 
-    def cut(self, name, array, model):
-        if f"{name}[patches]" == self.names["place"].format(begin=self.begin):
-            return cut_positions(name, array, model)
-        return super().cut(name, array, model)
+    def split(self, name, array, model):
+        if f"{name}[patches]" == self.names["position_embedding"].format(prefix=self.prefix):
+            return split_positions(name, array, model)
+        return super().split(name, array, model)
 
-    def sources(self, weight, model):
+    def stored_names(self, weight, model):
         if weight != "tokens/tokens":
-            return super().sources(weight, model)
-        names = [self.names[part] for part in ("token", "second token") if part in self.names]
-        return [name.format(begin=self.begin) for name in names[: model.num_tokens]]
+            return super().stored_names(weight, model)
+        names = [
+            self.names[part] for part in ("class_token", "distillation_token") if part in self.names
+        ]
+        return [name.format(prefix=self.prefix) for name in names[: model.num_tokens]]
 
-    def joined_axis(self, weight):
-        return 0 if weight == "tokens/tokens" else super().joined_axis(weight)
+    def concat_axis(self, weight):
+        return 0 if weight == "tokens/tokens" else super().concat_axis(weight)
 
-    def hint(self, name):
+    def unexpected_hint(self, name):
         return '; pool="mean_first" has one' if name.startswith("fc_norm.") else ""
 
     def stored_shape(self, weight, shape, model):
         heads = model.num_heads
         if weight == "tokens/tokens":
             return 1, *shape
-        if self.leaves is FLAX and weight.endswith("self_attention/output/kernel"):
+        if not self.transposed and weight.endswith("self_attention/output/kernel"):
             return heads, shape[0] // heads, shape[1]
-        if self.leaves is FLAX and "/self_attention/" in weight and "/output/" not in weight:
+        if not self.transposed and "/self_attention/" in weight and "/output/" not in weight:
             return *shape[:-1], heads, shape[-1] // heads
         return super().stored_shape(weight, shape, model)
 
 
+TIMM_BLOCK = {
+    "self_norm": "{block}norm1.{leaf}",
+    "self_attention/query": "{block}attn.qkv.{leaf}[query]",
+    "key": "{block}attn.qkv.{leaf}[key]",
+    "value": "{block}attn.qkv.{leaf}[value]",
+    "self_attention/output": "{block}attn.proj.{leaf}",
+    "mlp_norm": "{block}norm2.{leaf}",
+    "mlp/up": "{block}mlp.fc1.{leaf}",
+    "mlp/down": "{block}mlp.fc2.{leaf}",
+}
+HUGGING_FACE_5_BLOCK = {
+    "self_attention/query": "{block}attention.q_proj.{leaf}",
+    "key": "{block}attention.k_proj.{leaf}",
+    "value": "{block}attention.v_proj.{leaf}",
+    "self_attention/output": "{block}attention.o_proj.{leaf}",
+    "mlp/up": "{block}mlp.fc1.{leaf}",
+    "mlp/down": "{block}mlp.fc2.{leaf}",
+}
 TIMM = ViTLayout(
     family="timm",
-    mark=r"()blocks\.\d+\.attn\.",
+    pattern=r"()blocks\.\d+\.attn\.",
     block="blocks.{i}.",
     head=("head.", "head_dist.", "pre_logits."),
-    names={
+    fused={".attn.qkv.": QKV},
+    names=TIMM_BLOCK
+    | {
         "patches": "patch_embed.proj.{leaf}",
-        "token": "cls_token",
-        "second token": "dist_token",
-        "token_place": "pos_embed[tokens]",
-        "place": "pos_embed[patches]",
-        "self_norm": "{block}norm1.{leaf}",
-        "self_attention/query": "{block}attn.qkv.{leaf}[query]",
-        "key": "{block}attn.qkv.{leaf}[key]",
-        "value": "{block}attn.qkv.{leaf}[value]",
-        "self_attention/output": "{block}attn.proj.{leaf}",
+        "class_token": "cls_token",
+        "distillation_token": "dist_token",
+        "token_position": "pos_embed[tokens]",
+        "position_embedding": "pos_embed[patches]",
         "self_scale": "{block}ls1.gamma",
-        "mlp_norm": "{block}norm2.{leaf}",
-        "mlp/up": "{block}mlp.fc1.{leaf}",
-        "mlp/down": "{block}mlp.fc2.{leaf}",
         "mlp_scale": "{block}ls2.gamma",
         "last_norm": "norm.{leaf}",
-        "norm of the mean": "fc_norm.{leaf}",
+        "mean_norm": "fc_norm.{leaf}",
         "head_0": "head.{leaf}",
         "head_1": "head_dist.{leaf}",
     },
 )
-HUGGING_FACE = ViTLayout(  # the files of every version
+HUGGING_FACE = ViTLayout(  # files of all versions
     family="Hugging Face",
-    mark=r"(vit\.|deit\.|)encoder\.layer\.\d+\.attention\.",
-    block="{begin}encoder.layer.{i}.",
+    pattern=r"(vit\.|deit\.|)encoder\.layer\.\d+\.attention\.",
+    block="{prefix}encoder.layer.{i}.",
     head=("classifier.", "cls_classifier.", "distillation_classifier."),
     names={
-        "patches": "{begin}embeddings.patch_embeddings.projection.{leaf}",
-        "token": "{begin}embeddings.cls_token",
-        "second token": "{begin}embeddings.distillation_token",
-        "token_place": "{begin}embeddings.position_embeddings[tokens]",
-        "place": "{begin}embeddings.position_embeddings[patches]",
+        "patches": "{prefix}embeddings.patch_embeddings.projection.{leaf}",
+        "class_token": "{prefix}embeddings.cls_token",
+        "distillation_token": "{prefix}embeddings.distillation_token",
+        "token_position": "{prefix}embeddings.position_embeddings[tokens]",
+        "position_embedding": "{prefix}embeddings.position_embeddings[patches]",
         "self_norm": "{block}layernorm_before.{leaf}",
         "self_attention/query": "{block}attention.attention.query.{leaf}",
         "key": "{block}attention.attention.key.{leaf}",
@@ -112,36 +126,28 @@ HUGGING_FACE = ViTLayout(  # the files of every version
         "mlp_norm": "{block}layernorm_after.{leaf}",
         "mlp/up": "{block}intermediate.dense.{leaf}",
         "mlp/down": "{block}output.dense.{leaf}",
-        "last_norm": "{begin}layernorm.{leaf}",
+        "last_norm": "{prefix}layernorm.{leaf}",
         "head_0": "classifier.{leaf}",
         "head_1": "distillation_classifier.{leaf}",
     },
     unused=r"(vit\.|deit\.|)pooler\.",
 )
-HUGGING_FACE_5 = replace(  # the state dict of version 5
+HUGGING_FACE_5 = replace(  # state_dict() of version 5
     HUGGING_FACE,
-    mark=r"(vit\.|deit\.|)layers\.\d+\.attention\.",
-    block="{begin}layers.{i}.",
-    names=HUGGING_FACE.names
-    | {
-        "self_attention/query": "{block}attention.q_proj.{leaf}",
-        "key": "{block}attention.k_proj.{leaf}",
-        "value": "{block}attention.v_proj.{leaf}",
-        "self_attention/output": "{block}attention.o_proj.{leaf}",
-        "mlp/up": "{block}mlp.fc1.{leaf}",
-        "mlp/down": "{block}mlp.fc2.{leaf}",
-    },
+    pattern=r"(vit\.|deit\.|)layers\.\d+\.attention\.",
+    block="{prefix}layers.{i}.",
+    names=HUGGING_FACE.names | HUGGING_FACE_5_BLOCK,
 )
 AUGREG = ViTLayout(
     family="AugReg",
-    mark=r"()Transformer/encoderblock_\d+/",
+    pattern=r"()Transformer/encoderblock_\d+/",
     block="Transformer/encoderblock_{i}/",
     head=("head/", "pre_logits/"),
     names={
         "patches": "embedding/{leaf}",
-        "token": "cls",
-        "token_place": "Transformer/posembed_input/pos_embedding[tokens]",
-        "place": "Transformer/posembed_input/pos_embedding[patches]",
+        "class_token": "cls",
+        "token_position": "Transformer/posembed_input/pos_embedding[tokens]",
+        "position_embedding": "Transformer/posembed_input/pos_embedding[patches]",
         "self_norm": "{block}LayerNorm_0/{leaf}",
         "self_attention/query": "{block}MultiHeadDotProductAttention_1/query/{leaf}",
         "key": "{block}MultiHeadDotProductAttention_1/key/{leaf}",
@@ -154,14 +160,15 @@ AUGREG = ViTLayout(
         "head_0": "head/{leaf}",
     },
     leaves=FLAX,
+    transposed=False,
 )
 LAYOUTS = (TIMM, HUGGING_FACE, HUGGING_FACE_5, AUGREG)
 
 
-def cut_positions(name, array, model) -> dict[str, np.ndarray]:
-    """(1, tokens + n, D) → of the tokens (tokens, D), of the patches (N, D) in the model's grid.
+def split_positions(name, array, model) -> dict[str, np.ndarray]:
+    """(1, tokens + n, D) → [tokens] (tokens, D) and [patches] (N, D), resized to the model's grid.
 
-    Where there are only n, as in DeiT III, the tokens have no positions: zeros.
+    With n rows only, as in DeiT III, the tokens have no positions: zeros.
     """
     tokens = model.num_tokens
     length = array.shape[1] if array.ndim == 3 and len(array) == 1 else 0
@@ -171,13 +178,13 @@ def cut_positions(name, array, model) -> dict[str, np.ndarray]:
             break
     else:
         raise ValueError(
-            f"{name} must be (1, N, D) with a square of patches, after num_tokens={tokens} rows or "
-            f"alone; got {array.shape}"
+            f"{name} must be (1, N, D) with N a square number, or that plus num_tokens={tokens}; "
+            f"got {array.shape}"
         )
     grid = model.grid((None, model.image_size, model.image_size, model.channels))
     patches = LearnedPosition(side * side, (side, side)).resize(array[0, skip:], grid)
-    entries = {f"{name}[patches]": ops.convert_to_numpy(patches)}
+    arrays = {f"{name}[patches]": ops.convert_to_numpy(patches)}
     if tokens:
-        places = array[0, :tokens]
-        entries[f"{name}[tokens]"] = places if skip else np.zeros_like(places)
-    return entries
+        rows = array[0, :tokens]
+        arrays[f"{name}[tokens]"] = rows if skip else np.zeros_like(rows)
+    return arrays

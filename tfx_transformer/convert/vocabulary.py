@@ -1,7 +1,7 @@
-"""Vocabularies of others in our order: PAD, START, END and UNK first, all else behind, as it stood.
+"""Vocabularies of other libraries in our order: PAD, START, END, UNK, then all others as they are.
 
-Only rows of their tables move, so that the model computes what it did, and everything that knows
-our four ids works as it is.
+Only rows of embedding tables move: the model computes the same, and code that uses our four special
+ids works unchanged.
 """
 
 from collections.abc import Sequence
@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 
-NEVER = -1e9  # the bias of what is not to come out
+from tfx_transformer.decoding.constraints import MASKED
+
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokens of another library by its ids, and those four.
+    """The vocabulary of another library, with the ids of the special tokens.
 
     Args:
-        tokens: all of them.
-        pad, start, end, unk: their ids; None where there is none, or none with a vector. One id may
-            serve twice, as in Marian, where a sentence starts with padding.
+        tokens: all tokens in the order of their ids.
+        pad, start, end, unk: ids; None if there is no such token, or no embedding of it. Two may be
+            equal, as in Marian, where a sentence starts with padding.
     """
 
     tokens: Sequence[str]
@@ -32,7 +33,7 @@ class Vocabulary:
 
     @property
     def order(self) -> list[int | None]:
-        """The id with them of each id with us."""
+        """Their id for each of our ids."""
         special = [self.pad, self.start, self.end, self.unk]
         return special + [i for i in range(len(self.tokens)) if i not in special]
 
@@ -42,30 +43,27 @@ class Vocabulary:
         return [*SPECIAL, *(self.tokens[i] for i in self.order[4:] if i is not None)]
 
     def rows(self, table: np.ndarray) -> np.ndarray:
-        """A table (their V, …) in our order; zeros for what they do not have."""
-        places = [len(table) if i is None else i for i in self.order]
-        return np.concatenate([table, np.zeros_like(table[:1])])[places]
+        """A table (their V, …) in our order; zeros for tokens that they do not have."""
+        indices = [len(table) if i is None else i for i in self.order]
+        return np.concatenate([table, np.zeros_like(table[:1])])[indices]
 
-    def bias(self, bias: np.ndarray, pad_comes: bool = True) -> np.ndarray:
-        """(their V,) in our order; NEVER for what they do not have, or have once and we twice.
+    def bias(self, bias: np.ndarray, predicts_pad: bool = True) -> np.ndarray:
+        """(their V,) in our order; MASKED for tokens that they lack or share.
 
         Args:
-            bias: what is added to each of their logits.
-            pad_comes: whether padding takes its share of the probability with them.
+            bias: added to their logits.
+            predicts_pad: whether padding has a probability in their softmax.
         """
         order = self.order
         is_new = np.array([i is not None and i not in order[:n] for n, i in enumerate(order[:4])])
-        is_new[0] &= pad_comes
+        is_new[0] &= predicts_pad
         bias = self.rows(bias)
-        return np.concatenate([np.where(is_new, bias[:4], NEVER), bias[4:]]).astype("float32")
+        return np.concatenate([np.where(is_new, bias[:4], MASKED), bias[4:]]).astype("float32")
 
 
 @dataclass(frozen=True)
-class Tables:
-    """The three tables of a translator (their V, D), the bias of its logits, and what they are of.
-
-    As `entries` they are named as the layouts of `marian.py` and `ctranslate2.py` call them.
-    """
+class EmbeddingTables:
+    """The embedding tables of a translator (their V, D), its output bias, and its vocabularies."""
 
     source: np.ndarray
     target: np.ndarray
@@ -73,39 +71,41 @@ class Tables:
     bias: np.ndarray
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
-    pad_comes: bool = True
+    predicts_pad: bool = True
 
     @property
     def tie(self) -> str:
-        """Which are one, by their numbers."""
+        """Which tables are equal, as the option of `Transformer`."""
         if not np.array_equal(self.output, self.target):
             return "none"
-        one_order = self.source_vocabulary.order == self.target_vocabulary.order
-        return "all" if one_order and np.array_equal(self.source, self.target) else "output"
+        same_order = self.source_vocabulary.order == self.target_vocabulary.order
+        return "all" if same_order and np.array_equal(self.source, self.target) else "output"
 
     def options(self) -> dict[str, Any]:
-        """Of a `Transformer`."""
-        sizes = {
+        """Options of `Transformer` that follow from the tables."""
+        return {
             "vocab_size": len(self.target_vocabulary.order),
             "source_vocab_size": len(self.source_vocabulary.order),
+            "tie": self.tie,
+            "output_bias": True,
+            "dim": self.target.shape[1],
         }
-        return sizes | {"tie": self.tie, "output_bias": True, "dim": self.target.shape[1]}
 
-    def entries(self) -> dict[str, np.ndarray]:
-        """In our order."""
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The tables in our order, named as in `TABLE_NAMES`."""
         target = self.target_vocabulary
-        found = {
+        arrays = {
             "target_table": target.rows(self.target),
-            "output_bias": target.bias(self.bias, self.pad_comes),
+            "output_bias": target.bias(self.bias, self.predicts_pad),
         }
         if self.tie != "all":
-            found["source_table"] = self.source_vocabulary.rows(self.source)
+            arrays["source_table"] = self.source_vocabulary.rows(self.source)
         if self.tie == "none":
-            found["output_table"] = target.rows(self.output)
-        return found
+            arrays["output_table"] = target.rows(self.output)
+        return arrays
 
 
-NAMES = {  # our layer → its entry above
+TABLE_NAMES = {  # our layer → its array above
     "source_embedding": "source_table",
     "target_embedding": "target_table",
     "head": "output_table",

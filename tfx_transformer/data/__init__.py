@@ -1,44 +1,38 @@
-"""From raw data to Keras's triples `(inputs, targets, weights)`."""
+"""Data sources, tokenizers and batches `(inputs, targets, weights)` for Keras.
 
-from tfx_transformer.data.caption_batches import CaptionData, CaptionReport, training_captions
-from tfx_transformer.data.captions import Captions, load_captions
-from tfx_transformer.data.image_batches import ImageData, training_images
-from tfx_transformer.data.images import Images, load_images
-from tfx_transformer.data.sources import Pairs, load_pairs
-from tfx_transformer.data.text import (
-    TextData,
-    TextReport,
-    append_end,
-    encode_source,
-    evaluation_data,
-    shift,
-    training_data,
-)
-from tfx_transformer.data.tokenizer import END, PAD, START, UNK, Tokenizer, train_tokenizer
+Names are imported on first use, so that light submodules do not import TensorFlow.
+"""
 
-__all__ = [
-    "END",
-    "PAD",
-    "START",
-    "UNK",
-    "CaptionData",
-    "CaptionReport",
-    "Captions",
-    "ImageData",
-    "Images",
-    "Pairs",
-    "TextData",
-    "TextReport",
-    "Tokenizer",
-    "append_end",
-    "encode_source",
-    "evaluation_data",
-    "load_captions",
-    "load_images",
-    "load_pairs",
-    "shift",
-    "train_tokenizer",
-    "training_captions",
-    "training_data",
-    "training_images",
-]
+import importlib
+
+_NAMES = {
+    "captions.batches": ("CaptionBatches", "CaptionReport", "training_captions"),
+    "captions.sources": ("Captions", "load_captions"),
+    "images.augmentation_options": ("Augmentation",),
+    "images.batches": ("ImageBatches", "training_images"),
+    "images.sources": ("Images", "load_images"),
+    "text.labeled": ("Labeled", "load_labeled"),
+    "text.labeled_batches": ("LabeledBatches", "labeled_data"),
+    "text.language": ("LanguageBatches", "language_data", "language_tokenizer", "load_text"),
+    "text.masking": ("MaskedBatches", "masked_data"),
+    "text.pair_batches": (
+        *("PairBatches", "PairReport", "append_end", "encode_source", "evaluation_data"),
+        *("shift", "training_data"),
+    ),
+    "text.pairs": ("Pairs", "load_pairs"),
+    "text.tokenizer": ("END", "PAD", "START", "UNK", "Tokenizer", "train_tokenizer"),
+    "text.wordpiece": ("WordPiece",),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str):
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__():
+    return __all__

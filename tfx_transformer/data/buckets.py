@@ -1,7 +1,6 @@
-"""Which rows go into which batch: few shapes, about as many tokens in each, reproducible.
+"""Bucketing: which rows form a batch, with few shapes and a similar number of tokens in each.
 
-The order is a pure function of (seed, epoch): a run continues at any (epoch, step) without
-reading what came before. Only numbers here; `text.py` fills them with words.
+The order is a pure function of (seed, epoch), so that a run can resume at any (epoch, step).
 """
 
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ import numpy as np
 
 from tfx_transformer.checks import check_positive
 
-EMPTY = -1  # marks a row that holds nothing, in a batch that could not be filled
+EMPTY = -1  # index of an unused row, in a batch that could not be filled
 
 
 @dataclass(frozen=True)
@@ -20,16 +19,27 @@ class Batch:
     length: int
     rows: np.ndarray  # (B) indices, or EMPTY
 
+    @property
+    def is_real(self) -> np.ndarray:
+        """(B) False for EMPTY rows."""
+        return self.rows != EMPTY
+
+    @property
+    def filled_rows(self) -> np.ndarray:
+        """(B) with the first row in place of EMPTY ones: a row must not be padding alone."""
+        return np.where(self.is_real, self.rows, self.rows[0])
+
 
 def bucket_sizes(max_length: int, token_budget: int, multiple: int = 1) -> dict[int, int]:
-    """{length: rows in a batch of that length}, lengths 8, 12, 16, 24, 32, … up to `max_length`.
+    """{length: rows of a batch of that length}, with lengths 8, 12, 16, 24, 32, … `max_length`.
 
-    Neighbours differ by a third or a half, so a row is padded by a third at most, shortest aside.
+    Neighboring lengths differ by a third or a half: except for the shortest rows, at most a third
+    of a row is padding.
 
     Args:
-        max_length: the last length.
-        token_budget: rows · length of a batch is at most this.
-        multiple: rows are a multiple of it: the number of replicas that share a batch.
+        max_length: the largest length.
+        token_budget: the largest rows · length of a batch.
+        multiple: the number of rows is a multiple of it, for example the number of replicas.
     """
     check_positive(max_length=max_length, token_budget=token_budget, multiple=multiple)
     lengths = [max_length]
@@ -51,30 +61,30 @@ def bucket_sizes(max_length: int, token_budget: int, multiple: int = 1) -> dict[
 def epoch_batches(
     lengths: np.ndarray, sizes: dict[int, int], seed: int | None, epoch: int = 0
 ) -> list[Batch]:
-    """Every row once, in batches of rows of like length; shuffled unless `seed` is None.
+    """Every row once, in batches of rows of similar length; shuffled unless `seed` is None.
 
-    What does not fill a batch moves up to the next longer bucket, so that only one batch of an
-    epoch holds EMPTY rows. Their number depends on the lengths alone: every epoch has as many.
+    Rows that do not fill a batch move to the next longer bucket, so that only one batch of an
+    epoch has EMPTY rows. Every epoch has the same number of batches.
 
     Args:
         lengths: (N) whole numbers, none above the longest bucket.
         sizes: from `bucket_sizes`.
         seed: of the run.
-        epoch: other epochs of the same run have other orders.
+        epoch: each epoch has its own order.
     """
     rng = None if seed is None else np.random.default_rng([seed, epoch])
     order = np.arange(len(lengths)) if rng is None else rng.permutation(len(lengths))
     bucket = np.searchsorted(list(sizes), lengths[order])
 
-    batches, left = [], order[:0]
+    batches, rest = [], order[:0]
     for index, (length, size) in enumerate(list(sizes.items())[: bucket.max() + 1]):
-        rows = np.concatenate([left, order[bucket == index]])
+        rows = np.concatenate([rest, order[bucket == index]])
         filled = len(rows) // size * size
         batches += [Batch(length, part) for part in rows[:filled].reshape(-1, size)]
-        left = rows[filled:]
-    if len(left):
-        empty = np.full(size - len(left), EMPTY)
-        batches.append(Batch(length, np.concatenate([left, empty])))
+        rest = rows[filled:]
+    if len(rest):
+        empty = np.full(size - len(rest), EMPTY)
+        batches.append(Batch(length, np.concatenate([rest, empty])))
     if rng is not None:
         rng.shuffle(batches)
     return batches

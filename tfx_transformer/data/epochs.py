@@ -1,50 +1,56 @@
-"""Batches that depend on the seed, the epoch and the step alone: a run continues anywhere."""
+"""Batches that are a pure function of (seed, epoch, step), so that a run can resume anywhere."""
 
 import abc
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from tfx_transformer.graph import as_it_is, untuned
+from tfx_transformer.data.buckets import Batch, epoch_batches
+from tfx_transformer.runtime import without_autograph, without_autotune
 
 
-class EpochData(abc.ABC):
-    """What all such data offer: `stream()` for `fit`, `dataset()` for `evaluate` or one's own loop.
+class EpochBatches(abc.ABC):
+    """Base class of training data: `stream()` for `fit`, `dataset()` for `evaluate` or own loops.
 
-    A subclass says what an epoch is made of:
+    A subclass defines:
 
-        steps_per_epoch    how many batches, the same in every epoch
-        signature          of the arrays that `orders` gives for a batch, in TensorFlow's words
-        orders             these arrays
-        triple             inputs, targets and weights made of them, inside tf.data
+        steps_per_epoch    number of batches, the same in every epoch
+        signature          `tf.TensorSpec` of the arrays that `batch_arrays` yields
+        batch_arrays       the arrays of each batch
+        map_example        optional: changes one row of these arrays at a time, in parallel
+        batch_size         rows of each batch; needed by `map_example` only
+        make_batch         inputs, targets and weights from these arrays, inside tf.data
     """
 
     steps_per_epoch: int
     signature: Any
+    map_example: Callable[..., Any] | None = None
+    batch_size: int
 
     @abc.abstractmethod
-    def orders(self, epoch: int, step: int) -> Iterator[Any]:
-        """What each batch of an epoch is made of, from `step` on."""
+    def batch_arrays(self, epoch: int, step: int) -> Iterator[Any]:
+        """The arrays of each batch of an epoch, starting at `step`."""
 
-    def triple(self, *order) -> tuple[Any, Any, Any]:
-        """(inputs, targets, weights) of one batch; `orders` may give them ready."""
-        inputs, targets, weights = order
+    def make_batch(self, *arrays) -> tuple[Any, Any, Any]:
+        """(inputs, targets, weights) of one batch; by default `batch_arrays` yields these."""
+        inputs, targets, weights = arrays
         return inputs, targets, weights
 
     @functools.cached_property
-    def _triple(self):
-        """Traced once, not for every dataset."""
-        return tf.function(self.triple, input_signature=self.signature, autograph=False)
+    def _make_batch(self):
+        """Traced once for all datasets."""
+        return tf.function(self.make_batch, autograph=False)
 
     def dataset(self, epoch: int = 0, step: int = 0) -> tf.data.Dataset:
-        """The batches of one epoch from `step` on."""
+        """The batches of one epoch, starting at `step`."""
         return self._dataset(range(epoch, epoch + 1), step, self.steps_per_epoch - step)
 
     def stream(self, epoch: int = 0, step: int = 0) -> tf.data.Dataset:
-        """The batches from (epoch, step) on, without end: a run continues here, exactly."""
+        """The batches of all epochs, without end, starting at (epoch, step)."""
         return self._dataset(range(epoch, sys.maxsize), step, tf.data.INFINITE_CARDINALITY)
 
     def _dataset(self, epochs: range, step: int, cardinality: int) -> tf.data.Dataset:
@@ -54,14 +60,42 @@ class EpochData(abc.ABC):
                 f"got epoch={epochs.start}, {step=}"
             )
 
-        def orders():
+        def arrays():
             for epoch in epochs:
-                yield from self.orders(epoch, step if epoch == epochs.start else 0)
+                yield from self.batch_arrays(epoch, step if epoch == epochs.start else 0)
 
+        dataset = tf.data.Dataset.from_generator(arrays, output_signature=self.signature)
+        parallel = tf.data.AUTOTUNE
+        if self.map_example is not None:
+            dataset = dataset.unbatch()
+            dataset = dataset.map(without_autograph(self.map_example), num_parallel_calls=parallel)
+            dataset = dataset.batch(self.batch_size, drop_remainder=True)
+            parallel = None  # batches of images are large: one at a time
         return (
-            tf.data.Dataset.from_generator(orders, output_signature=self.signature)
-            .map(as_it_is(self._triple), num_parallel_calls=tf.data.AUTOTUNE)
+            dataset.map(without_autograph(self._make_batch), num_parallel_calls=parallel)
             .apply(tf.data.experimental.assert_cardinality(cardinality))
-            .apply(untuned)
+            .apply(without_autotune)
             .prefetch(2)
         )
+
+
+class BucketedBatches(EpochBatches):
+    """Batches of examples of similar length, padded to a few lengths.
+
+    Args:
+        lengths: (N) of the examples.
+        sizes: {length: rows of a batch}; see `epoch_batches`.
+        seed: of the order; None for the order of the data.
+    """
+
+    def __init__(self, lengths: np.ndarray, sizes: dict[int, int], seed: int | None):
+        self.lengths, self.sizes, self.seed = lengths, sizes, seed
+        self.steps_per_epoch = len(self.epoch_batches())
+
+    def epoch_batches(self, epoch: int = 0) -> list[Batch]:
+        """The example indices of each batch of an epoch, in order."""
+        return epoch_batches(self.lengths, self.sizes, self.seed, epoch)
+
+    def batch_shapes(self) -> list[tuple[int, int]]:
+        """(rows, length) of each batch."""
+        return [(len(batch.rows), batch.length) for batch in self.epoch_batches()]

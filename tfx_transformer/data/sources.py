@@ -1,207 +1,50 @@
-"""Sentence pairs from files, TFDS, the embedded emoji names or a Python list, by one spec.
-
-    load_pairs(["train.en", "train.de"])                 two line-aligned files, plain or .gz
-    load_pairs("train.en,train.de")                      the same as one string
-    load_pairs("pairs.tsv")                              source<TAB>target, plain or .gz
-    load_pairs("tfds:ted_hrlr_translate/pt_to_en", "validation")
-    load_pairs("tfds:ted_hrlr_translate/pt_to_en@en-pt")      the other way round
-    load_pairs("embedded:emoji/en-ko", "test")
-    load_pairs([("one", "eins"), ("two", "zwei")])
-
-Outer white space is stripped, everything else is kept as it is. What is left out is counted.
-"""
+"""What all data sources share: paths, lines of text, and reports of what was skipped."""
 
 import gzip
 import re
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import tensorflow_datasets as tfds
-
-from tfx_transformer.checks import check_positive
-from tfx_transformer.data.emoji_names import emoji_pairs
-from tfx_transformer.data.prepared import check_prepared, find_builder
-
-KNOWN = (
-    '"SOURCE,TARGET" or [SOURCE, TARGET] (two files), "PAIRS.tsv" (also .gz), '
-    '"tfds:NAME/CONFIG[@SOURCE-TARGET]", "embedded:emoji/SOURCE-TARGET", [(source, target), ...]'
-)
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Sentences and their translations, line by line, and what was left out for which reason."""
-
-    name: str
-    source: list[str]
-    target: list[str]
-    skipped: dict[str, int] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def __str__(self) -> str:
-        skipped = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.items())
-        return f"{self.name}: {len(self):,} pairs; skipped: {skipped or 'none'}"
+def unknown_source(spec, known: str) -> ValueError:
+    """The error for a source of an unknown kind."""
+    name = str(spec) if isinstance(spec, Path) else spec
+    return ValueError(f"unknown source {name!r}; known: {known}")
 
 
-def load_pairs(
-    spec: str | Path | Sequence[Any],
-    split: str = "train",
-    max_characters: int = 2000,
-    data_dir: str | Path | None = None,
-) -> Pairs:
-    """Reads every pair of a source into memory.
-
-    Args:
-        spec: what to read; see the top of this file.
-        split: for TFDS and embedded sources. Files and lists have no splits, so anything but
-            "train" is refused there rather than answered with the training data.
-        max_characters: a pair with a longer side is left out.
-        data_dir: where TFDS keeps its prepared sets; its own default if None.
-    """
-    check_positive(max_characters=max_characters)
-    scheme, _, rest = spec.partition(":") if isinstance(spec, str) else ("", "", "")
-    name, skipped = f"{spec} ({split})", {}
-    pairs: Iterable[tuple[str, str]]
-    if scheme == "tfds":
-        pairs = _read_tfds(rest, split, data_dir)
-    elif scheme == "embedded":
-        pairs, skipped = _read_embedded(rest, split)
-    else:
-        name, pairs = _read_own(spec)
-        if split != "train":
-            raise ValueError(f"{name} has no splits; give each split its own files; got {split=}")
-    return _clean(name, pairs, skipped, max_characters)
+def check_path(spec, known: str) -> Path:
+    """The source as a path; raises for other types and for unknown schemes such as "http:"."""
+    if not isinstance(spec, str | Path) or re.match(r"[A-Za-z]\w+:", str(spec)):  # "C:": a drive
+        raise unknown_source(spec, known)
+    return Path(spec)
 
 
-def _clean(name, pairs: Iterable[tuple[str, str]], skipped, max_characters) -> Pairs:
-    """Strips white space and leaves out what cannot be learned from."""
-    kept, counts = [], Counter(skipped)
-    for source, target in pairs:
-        source, target = source.strip(), target.strip()
-        if not source:
-            counts["empty source"] += 1
-        elif not target:
-            counts["empty target"] += 1
-        elif max(len(source), len(target)) > max_characters:
-            counts[f"over {max_characters:,} characters"] += 1
-        else:
-            kept.append((source, target))
-    if not kept:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
-        raise ValueError(f"{name} holds no usable pair; skipped: {reasons or 'none'}")
-    return Pairs(name, [pair[0] for pair in kept], [pair[1] for pair in kept], dict(counts))
-
-
-def _read_own(spec) -> tuple[str, Iterable[tuple[str, str]]]:
-    """The user's own data: a name for it, and its pairs."""
-    if isinstance(spec, str) and re.match(r"[A-Za-z]\w+:", spec):  # "C:" is a drive
-        raise ValueError(f"unknown source {spec!r}; known: {KNOWN}")
-    if isinstance(spec, str) and spec.count(",") == 1:
-        spec = spec.split(",")
-    if isinstance(spec, str | Path):
-        if not str(spec).endswith((".tsv", ".tsv.gz")):
-            raise ValueError(f"unknown source {str(spec)!r}; known: {KNOWN}")
-        return str(spec), _read_tsv(Path(spec))
-    if not isinstance(spec, list | tuple):
-        raise ValueError(f"unknown source {spec!r}; known: {KNOWN}")
-    if len(spec) == 2 and all(isinstance(part, str | Path) for part in spec):
-        source, target = (Path(str(part).strip()) for part in spec)
-        return f"{source},{target}", _read_aligned(source, target)
-    return "a list", _read_list(spec)
-
-
-def _read_list(pairs) -> Iterator[tuple[str, str]]:
-    for index, pair in enumerate(pairs):
-        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(x, str) for x in pair):
-            raise ValueError(f"a pair must be two strings; got pair {index}: {pair!r}")
-        yield pair[0], pair[1]
-
-
-def _read_tsv(path: Path) -> Iterator[tuple[str, str]]:
-    lines = _read_lines(path)
-    for number, line in enumerate(lines, 1):
-        if number == len(lines) and not line.strip():
-            return  # a blank last line
-        parts = line.split("\t")
-        if len(parts) != 2:
-            raise ValueError(
-                f"{path}, line {number}: must be source<TAB>target; got {len(parts) - 1} tabs"
-            )
-        yield parts[0], parts[1]
-
-
-def _read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    sources, targets = _read_lines(source), _read_lines(target)
-    counts = len(sources), len(targets)
-    if counts[0] != counts[1]:  # one file may end in a blank line that the other has not
-        for lines in (sources, targets):
-            if lines and not lines[-1].strip():
-                lines.pop()
-    if len(sources) != len(targets):
-        raise ValueError(
-            f"two files must have as many lines; got {source}: {counts[0]:,}, "
-            f"{target}: {counts[1]:,}"
-        )
-    return zip(sources, targets, strict=True)
-
-
-def _read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file. Only a line feed ends a line: U+2028 and its like are text."""
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file, plain or .gz. Only a line feed ends a line, U+2028 does not."""
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
     lines = []
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                encoding = "utf-8-sig" if number == 1 else "utf-8"  # some editors mark line 1
+                encoding = "utf-8-sig" if number == 1 else "utf-8"  # a byte order mark
                 lines.append(line.decode(encoding).rstrip("\r\n"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}, line {number}: is not UTF-8 text ({error.reason})") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not a whole gzip file ({error})") from error
+        raise ValueError(f"{path} is not a valid gzip file ({error})") from error
     return lines
 
 
-def _read_embedded(rest: str, split: str):
-    match = re.fullmatch(r"emoji/(\w+)-(\w+)", rest)
-    if not match:
-        raise ValueError(
-            f"unknown source 'embedded:{rest}'; known: embedded:emoji/SOURCE-TARGET, "
-            "for example embedded:emoji/en-ko"
-        )
-    return emoji_pairs(match[1], match[2], split)
+def describe_counts(skipped: Mapping[str, int]) -> str:
+    """{reason: count} as "2 empty source, 1 empty target", or "none"."""
+    return ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "none"
 
 
-def _read_tfds(rest: str, split: str, data_dir) -> Iterator[tuple[str, str]]:
-    name, _, languages = rest.partition("@")
-    builder = find_builder(name, data_dir)
-    source, target = _direction(name, builder.info, languages)
-    check_prepared(builder, name, data_dir)
-    dataset = builder.as_dataset(split=split, shuffle_files=False).batch(1024)
-    return (
-        (one.decode(), other.decode())
-        for batch in tfds.as_numpy(dataset)
-        for one, other in zip(batch[source], batch[target], strict=True)
-    )
-
-
-def _direction(name: str, info: tfds.core.DatasetInfo, wanted: str) -> tuple[str, str]:
-    """Which features to read: as `wanted` says ("en-pt"), or else as the set itself does."""
-    features = info.features if isinstance(info.features, tfds.features.FeaturesDict) else {}
-    texts = [key for key, kind in features.items() if isinstance(kind, tfds.features.Text)]
-    known = {f"{one}-{other}": (one, other) for one in texts for other in texts if one != other}
-    if not known:
-        raise ValueError(f"tfds:{name} is no translation set: it must have two text features")
-    wanted = wanted or "-".join(info.supervised_keys or texts)
-    if wanted not in known:
-        raise ValueError(
-            f"tfds:{name} has no direction {wanted!r}; known: "
-            + ", ".join(f"tfds:{name}@{direction}" for direction in known)
-        )
-    return known[wanted]
+def describe_files(skipped: Mapping[str, str], limit: int = 5) -> str:
+    """{file: reason} as "6 (a.png: truncated, …)" with the first files, or "none"."""
+    if not skipped:
+        return "none"
+    listed = [f"{file}: {reason}" for file, reason in list(skipped.items())[:limit]]
+    return f"{len(skipped):,} ({', '.join(listed + ['…'] * (len(skipped) > limit))})"

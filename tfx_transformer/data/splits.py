@@ -1,11 +1,44 @@
-"""Which split an example belongs to, for good."""
+"""Which split an example belongs to: fixed for each example, in every process."""
 
 import hashlib
+from collections.abc import Collection
 
 SPLITS = ("train", "validation", "test")
+# names of splits in folders and in TFDS
+SPLIT_NAMES = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
 
 
-def split_of(key: str) -> str:
-    """A tenth each for test and validation, by a hash that is the same in every process."""
+def assign_split(key: str) -> str:
+    """The split of a key, by its SHA-256 hash: a tenth each for validation and test."""
     tenth = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % 10
     return {0: "test", 1: "validation"}.get(tenth, "train")
+
+
+def is_in_split(
+    stored: str, key: str, present: Collection[str], split: str, hold_out: bool
+) -> bool:
+    """Whether an example belongs to a split: the one it is stored in, or one held out from train.
+
+    Args:
+        stored: the split in which the source has the example.
+        key: of the example, for `assign_split`.
+        present: the splits that the source has.
+        split: the one in question.
+        hold_out: whether a missing split is held out from train; if not, it is all of train.
+    """
+    if not hold_out:
+        return stored == (split if split in present else "train")
+    assigned = assign_split(key)
+    return split == (assigned if stored == "train" and assigned not in present else stored)
+
+
+def split_rows(counts: dict[str, int], split: str, hold_out: bool) -> tuple[str, list[int]]:
+    """The stored split that contains a split, and its rows there.
+
+    Args:
+        counts: {stored split: number of rows}.
+        split, hold_out: as in `is_in_split`.
+    """
+    stored = split if split in counts else "train"
+    rows = range(counts[stored])
+    return stored, [i for i in rows if is_in_split(stored, str(i), counts, split, hold_out)]

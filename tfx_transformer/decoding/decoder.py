@@ -1,4 +1,4 @@
-"""What all decoders share: the call, its task, and one constrained step of the model."""
+"""The base class of all decoders: the call and one constrained step of the model."""
 
 import abc
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from tfx_transformer.decoding.loop import repeat_rows
 
 
 @dataclass(frozen=True)
-class Task:
-    """One call of a decoder. Each of B sentences has `copies` rows in the model: N = B · copies."""
+class DecodingCall:
+    """The arguments of one call of a decoder; N = B · rows_per_sentence rows in the model."""
 
     step: Callable
-    fixed: Any  # state that depends on the source alone, (N, …)
-    moving: Any  # state before the first step, (N, …)
+    constant: Any  # state that depends on the source only, (N, …)
+    carry: Any  # state before the first step, (N, …)
     batch_size: Any  # B, a whole number or a scalar tensor
-    copies: int
+    rows_per_sentence: int
     max_length: Any  # a whole number or a scalar tensor
     start_id: int
     end_id: int
@@ -36,16 +36,16 @@ class Task:
     @property
     def num_rows(self):
         """N."""
-        return self.batch_size * self.copies
+        return self.batch_size * self.rows_per_sentence
 
     def empty_tokens(self):
-        """(N, 1 + max_length): column p is position p of a row; START stands at position 0."""
+        """(N, 1 + max_length) tokens: START at position 0, then PAD."""
         start = ops.full((self.num_rows, 1), self.start_id, dtype="int32")
         rest = ops.full((self.num_rows, self.max_length), self.pad_id, dtype="int32")
         return ops.concatenate([start, rest], axis=1)
 
-    def must_come(self, best, index):
-        """The tokens (N,) that must come at position index + 1, and where they must, (N,).
+    def required_tokens(self, best, index):
+        """The required tokens (N,) of position index + 1, and in which rows there is one, (N,).
 
         These are the prefix, and END where even the `best` log-probability (N,) is not allowed.
         """
@@ -59,32 +59,31 @@ class Task:
 
 @dataclass(frozen=True)
 class Decoder(abc.ABC):
-    """Finds likely token sequences for a model of which it knows one function.
+    """Base class: generates token sequences with the `step` function of any model.
 
     Args:
-        min_length: END is forbidden until so many tokens stand.
-        no_repeat_ngram: no sequence of so many tokens comes twice; 0 allows all.
-        forbidden: ids that are never generated. START and PAD never are; END cannot be forbidden,
-            and where these rules leave nothing else to a sentence, it ends.
+        min_length: minimum number of generated tokens before END.
+        no_repeat_ngram: no n-gram of this many tokens is generated twice; 0 allows repeats.
+        forbidden: token ids that are never generated. START and PAD never are; END cannot be
+            forbidden, and a sentence ends where nothing else is allowed.
 
     Call arguments:
-        step: `step(tokens, state, index) -> logits, state`. The tokens (N,) at position `index`,
-            a scalar, of N rows → logits (N, V) of position index + 1.
-        state: {"fixed": structure, "moving": structure} of tensors (B, …). What is fixed depends
-            on the source alone: it is repeated once, and never reordered. What moves depends on
-            the tokens so far, and keeps its shapes.
+        step: `step(tokens, state, index) -> logits, state`: the tokens (N,) at position `index`, a
+            scalar → logits (N, V) of position index + 1.
+        state: {"constant": structure, "carry": structure} of tensors (B, …). The constant depends
+            on the source only: it is repeated once and never reordered. The carry depends on the
+            tokens so far, is reordered with them, and keeps its shapes.
         batch_size: B, a whole number or a scalar tensor.
-        max_length: room for generated tokens, END included; a whole number or a scalar tensor.
+        max_length: maximum number of generated tokens, with END; a whole number or a scalar tensor.
         start_id, end_id, pad_id: the special tokens.
-        prefix: (B, P) forced first tokens, P ≤ max_length; rows are padded on the right with PAD.
-            Constraints do not bind them, but see them.
-        limit: a scalar or (B,), a smaller max_length of each sentence. What reaches it without
-            END is cut off there.
+        prefix: (B, P) forced first tokens, P ≤ max_length, padded on the right with PAD. They are
+            exempt from the constraints, but count as generated.
+        limit: a scalar or (B,), a smaller max_length per sentence, which is cut off there.
 
     Returns:
-        A dict. "tokens" (B, n_best, max_length) without START, with END, and PAD behind;
-        "log_prob" (B, n_best) the sum of the model's own log-probabilities of these tokens, forced
-        ones included; "score" (B, n_best) what they are ranked by; "length" (B, n_best) with END.
+        A dict. "tokens" (B, n_best, max_length) without START, with END, then PAD; "log_prob"
+        (B, n_best), the sum of the model's log-probabilities of these tokens, forced ones
+        included; "score" (B, n_best), the ranking; "length" (B, n_best), with END.
     """
 
     min_length: int = 0
@@ -93,18 +92,18 @@ class Decoder(abc.ABC):
 
     def __post_init__(self):
         check_whole(min_length=self.min_length, no_repeat_ngram=self.no_repeat_ngram)
-        object.__setattr__(self, "forbidden", tuple(self.forbidden))  # a list, if read from JSON
+        object.__setattr__(self, "forbidden", tuple(self.forbidden))  # JSON has lists
         for token in self.forbidden:
             check_whole(forbidden=token)
 
     @property
-    def copies(self) -> int:
-        """How many rows of the model a sentence takes."""
+    def rows_per_sentence(self) -> int:
+        """Rows of the model per sentence."""
         return 1
 
     @abc.abstractmethod
-    def search(self, task: Task) -> dict[str, Any]:
-        """The result of a call, with START still before the tokens."""
+    def search(self, call: DecodingCall) -> dict[str, Any]:
+        """The result of a call, its tokens beginning with START."""
 
     def __call__(
         self,
@@ -124,69 +123,69 @@ class Decoder(abc.ABC):
         if end_id in self.forbidden:
             raise ValueError(f"forbidden must not hold end_id={end_id}; got {self.forbidden}")
         self.check_state(state)
-        forced = None if prefix is None else _extend(prefix, batch_size, max_length, pad_id)
+        forced = None if prefix is None else _pad_prefix(prefix, batch_size, max_length, pad_id)
         limit = max_length if limit is None else ops.cast(limit, "int32")
-        state = repeat_rows(state, self.copies)
-        task = Task(
+        state = repeat_rows(state, self.rows_per_sentence)
+        call = DecodingCall(
             step=step,
-            fixed=state["fixed"],
-            moving=state["moving"],
+            constant=state["constant"],
+            carry=state["carry"],
             batch_size=batch_size,
-            copies=self.copies,
+            rows_per_sentence=self.rows_per_sentence,
             max_length=max_length,
             start_id=start_id,
             end_id=end_id,
             pad_id=pad_id,
-            forced=None if forced is None else repeat_rows(forced, self.copies),
+            forced=None if forced is None else repeat_rows(forced, self.rows_per_sentence),
             limit=ops.broadcast_to(ops.minimum(limit, max_length), (batch_size,)),
         )
-        found = self.search(task)
-        return found | {"tokens": found["tokens"][:, :, 1:]}
+        result = self.search(call)
+        return result | {"tokens": result["tokens"][:, :, 1:]}
 
     def check_state(self, state):
-        if not isinstance(state, dict) or not {"fixed", "moving"} <= state.keys():
+        if not isinstance(state, dict) or not {"constant", "carry"} <= state.keys():
             got = sorted(state) if isinstance(state, dict) else type(state).__name__
-            raise ValueError(f'state must be a dict with "fixed" and "moving"; got {got}')
+            raise ValueError(f'state must be a dict with "constant" and "carry"; got {got}')
 
-    def advance(self, task, tokens, moving, index):
-        """One step of the model behind tokens (N, 1 + max_length), known up to position `index`.
+    def advance(self, call, tokens, carry, index):
+        """One step of the model after tokens (N, 1 + max_length), generated up to `index`.
 
         Returns:
-            Log-probabilities (N, V) of the next token, the same as the constraints leave them, and
-            the moving state.
+            Log-probabilities (N, V) of the next token, the same after the constraints, and the
+            new carry.
         """
         newest = ops.take(tokens, index, axis=1)
-        state = {"fixed": task.fixed, "moving": moving}
-        logits, state = task.step(newest, state, index)
+        state = {"constant": call.constant, "carry": carry}
+        logits, state = call.step(newest, state, index)
         vocab_size = logits.shape[-1]
         _check_ids(
             vocab_size,
-            start_id=task.start_id,
-            end_id=task.end_id,
-            pad_id=task.pad_id,
+            start_id=call.start_id,
+            end_id=call.end_id,
+            pad_id=call.pad_id,
             forbidden=max(self.forbidden, default=0),
         )
 
-        logits = ops.reshape(ops.cast(logits, "float32"), (task.num_rows, vocab_size))
+        logits = ops.reshape(ops.cast(logits, "float32"), (call.num_rows, vocab_size))
         log_probs = ops.log_softmax(logits, axis=-1)
-        banned = {task.start_id, task.pad_id, *self.forbidden} - {task.end_id}
-        allowed = forbid_tokens(log_probs, banned)  # END may be START or PAD too, in some models
+        banned = {call.start_id, call.pad_id, *self.forbidden} - {call.end_id}
+        allowed = forbid_tokens(log_probs, banned)  # some models have END = START or END = PAD
         if self.no_repeat_ngram:
             allowed = forbid_repeats(allowed, tokens[:, 1:], index, self.no_repeat_ngram)
         if self.min_length:
-            allowed = forbid_end(allowed, task.end_id, index < self.min_length)
-        return log_probs, allowed, state["moving"]
+            allowed = forbid_end(allowed, call.end_id, index < self.min_length)
+        return log_probs, allowed, state["carry"]
 
 
-def _extend(prefix, batch_size, max_length, pad_id):
-    """A prefix (B, P) with PAD behind it for all positions: (B, P + max_length)."""
+def _pad_prefix(prefix, batch_size, max_length, pad_id):
+    """A prefix (B, P), padded to (B, P + max_length)."""
     prefix = ops.cast(prefix, "int32")
     length = prefix.shape[1]
     sizes_are_known = isinstance(length, int) and isinstance(max_length, int)
     if sizes_are_known and length > max_length:
         raise ValueError(f"prefix must fit in max_length={max_length}; got a prefix of {length}")
-    room = ops.full((batch_size, max_length), pad_id, dtype="int32")
-    return ops.concatenate([prefix, room], axis=1)
+    padding = ops.full((batch_size, max_length), pad_id, dtype="int32")
+    return ops.concatenate([prefix, padding], axis=1)
 
 
 def _check_ids(vocab_size, **ids):

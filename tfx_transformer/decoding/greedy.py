@@ -1,19 +1,19 @@
-"""Greedy decoding: the likeliest token, each time."""
+"""Greedy decoding."""
 
 from dataclasses import dataclass
 
 from keras import ops
 
 from tfx_transformer.decoding.decoder import Decoder
-from tfx_transformer.decoding.walk import walk
+from tfx_transformer.decoding.rows import decode_rows
 
 
 @dataclass(frozen=True)
 class GreedyDecoder(Decoder):
-    """Takes the likeliest token at each step; n_best is 1 and the score is the log-probability.
+    """Greedy decoding: the most likely token at each step.
 
-    Arguments, call and returns as in `decoder.py`.
+    n_best is 1 and the score is the log-probability. Arguments, call and returns: see `Decoder`.
     """
 
-    def search(self, task):
-        return walk(self, task, lambda allowed, index: ops.argmax(allowed, axis=-1))
+    def search(self, call):
+        return decode_rows(self, call, lambda allowed, index: ops.argmax(allowed, axis=-1))

@@ -1,4 +1,4 @@
-"""Reusable layers: attention, positions, embeddings and the block that joins them."""
+"""Reusable Keras layers: attention, positions, embeddings, norms and the Transformer block."""
 
 from tfx_transformer.layers.attention import ATTENTION
 from tfx_transformer.layers.attention.additive import AdditiveAttention
@@ -8,6 +8,8 @@ from tfx_transformer.layers.attention.grouped_query import GroupedQueryAttention
 from tfx_transformer.layers.attention.hard import HardAttention
 from tfx_transformer.layers.attention.local import LocalAttention
 from tfx_transformer.layers.attention.multi_head import MultiHeadAttention
+from tfx_transformer.layers.attention.neighborhood import NeighborhoodAttention
+from tfx_transformer.layers.attention.window import WindowAttention
 from tfx_transformer.layers.block import TransformerBlock
 from tfx_transformer.layers.drop_path import DropPath
 from tfx_transformer.layers.embedding import ClassToken, PatchEmbedding, TokenEmbedding
@@ -23,7 +25,6 @@ from tfx_transformer.layers.position import (
     SinCos2DPosition,
     SinusoidalPosition,
 )
-from tfx_transformer.layers.window_attention import WindowAttention
 
 __all__ = [
     "ACTIVATION",
@@ -44,6 +45,7 @@ __all__ = [
     "LearnedPosition",
     "LocalAttention",
     "MultiHeadAttention",
+    "NeighborhoodAttention",
     "PatchEmbedding",
     "RMSNorm",
     "RelativePosition",

@@ -1,4 +1,4 @@
-"""Dense layers, used the fast way."""
+"""Helpers for dense layers."""
 
 import keras
 from keras import ops
@@ -7,11 +7,11 @@ from tfx_transformer.checks import check_divides
 
 
 def build_dense(owner, name, input_dim, units, parts=1, use_bias=True):
-    """A built Dense layer with the initializer and dtype of `owner`; parts as in `SideBySide`."""
+    """A built Dense layer with the initializer and dtype of `owner`; see `PartsInitializer`."""
     dense = keras.layers.Dense(
         units,
         use_bias=use_bias,
-        kernel_initializer=SideBySide(owner.initializer, parts),
+        kernel_initializer=PartsInitializer(owner.initializer, parts),
         dtype=owner.dtype_policy,
         name=name,
     )
@@ -28,11 +28,11 @@ def apply_dense(dense, x):
     return ops.reshape(y, (-1, *ops.shape(x)[1:-1], y.shape[-1]))
 
 
-class SideBySide(keras.initializers.Initializer):
-    """Draws several kernels that are kept as one, each as if it stood alone.
+class PartsInitializer(keras.initializers.Initializer):
+    """Initializes the parts of a joint kernel one by one, along the last axis.
 
-    Glorot's rule looks at the width of a kernel: drawn at once, keys and values in one matrix
-    would start smaller than apart.
+    Glorot initialization depends on the width of a kernel: initialized as one matrix, keys and
+    values would start smaller than apart.
     """
 
     def __init__(self, initializer, parts: int):
@@ -41,11 +41,11 @@ class SideBySide(keras.initializers.Initializer):
     def __call__(self, shape, dtype=None):
         check_divides(parts=self.parts, units=shape[-1])
         part = (*shape[:-1], shape[-1] // self.parts)
-        draws = [self.another(i)(part, dtype=dtype) for i in range(self.parts)]
-        return ops.concatenate(draws, axis=-1)
+        kernels = [self.initializer_of(i)(part, dtype=dtype) for i in range(self.parts)]
+        return ops.concatenate(kernels, axis=-1)
 
-    def another(self, i):
-        """The initializer with a seed of its own, so that no two parts are the same draw."""
+    def initializer_of(self, i):
+        """The initializer of part i, with its own seed, so that no two parts are equal."""
         config = self.initializer.get_config()
         if isinstance(config.get("seed"), int):
             config["seed"] += i

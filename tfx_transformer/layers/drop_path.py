@@ -1,24 +1,25 @@
-"""Stochastic depth (arXiv:1603.09382): in training, skip a residual branch for some examples."""
+"""Stochastic depth (drop path, arXiv:1603.09382)."""
 
 import keras
 from keras import ops
 
 from tfx_transformer.checks import check_rate
-from tfx_transformer.config import Configured
+from tfx_transformer.config import Serializable
 
 
-class DropPath(Configured, keras.layers.Layer):
-    """Zeroes whole examples with probability `rate` and scales the others up: (B, …) → (B, …).
+class DropPath(Serializable, keras.layers.Layer):
+    """Stochastic depth: zeros whole examples with probability `rate`, scales up the others.
+
+    (B, …) → (B, …), in training only.
 
     Args:
-        rate: share of the examples for which the branch is dropped, in training.
-        seed: of the draws; None for a different one each time.
+        rate: probability that an example is dropped.
+        seed: of the samples; None for a different one each time.
     """
 
     def __init__(self, rate, seed=None, **kwargs):
         super().__init__(**kwargs)
         check_rate(rate=rate)
-        self.rate, self.seed = rate, seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 
     def call(self, x, training=None):

@@ -1,4 +1,4 @@
-"""What enters the first block: tokens, patches, and a class token before them."""
+"""Embeddings of tokens and image patches, and class tokens."""
 
 import math
 
@@ -6,17 +6,17 @@ import keras
 from keras import ops
 
 from tfx_transformer.checks import check_choice, check_positive
-from tfx_transformer.config import Configured
+from tfx_transformer.config import Serializable
 
 
-class TokenEmbedding(Configured, keras.layers.Layer):
-    """A learned vector for each token: ids (B, T) → (B, T, D); and back, tied: `logits`.
+class TokenEmbedding(Serializable, keras.layers.Layer):
+    """Token embedding: ids (B, T) → (B, T, D); `logits` is the tied output layer.
 
     Args:
         vocab_size: V.
         dim: D.
-        scale: whether to multiply by √D (section 3.4 of arXiv:1706.03762), which keeps positions
-            from drowning the tokens: the table itself starts small, as the output layer needs it.
+        scale: whether to multiply by √D (section 3.4 of arXiv:1706.03762): the table starts small
+            for the output layer, but should not be small beside the positions.
         pad_id: the id whose vector is zero; None if there is no padding.
         initializer: of the table; None is a normal with deviation 1/√D.
     """
@@ -26,8 +26,6 @@ class TokenEmbedding(Configured, keras.layers.Layer):
         check_positive(vocab_size=vocab_size, dim=dim)
         if pad_id is not None and not 0 <= pad_id < vocab_size:
             raise ValueError(f"pad_id must be below vocab_size={vocab_size}; got pad_id={pad_id}")
-        self.vocab_size, self.dim, self.scale = vocab_size, dim, scale
-        self.pad_id, self.initializer = pad_id, initializer
 
     def build(self, ids_shape):
         default = keras.initializers.RandomNormal(stddev=1 / math.sqrt(self.dim))
@@ -47,24 +45,24 @@ class TokenEmbedding(Configured, keras.layers.Layer):
     def logits(self, x):
         """The tied output layer, xEᵀ: (B, T, D) → (B, T, V).
 
-        Computed as (Exᵀ)ᵀ: with few rows of x, as in decoding, TensorFlow is ten times as fast if
-        it need not turn the table round.
+        Computed as (Exᵀ)ᵀ: with few rows of x, as in decoding, TensorFlow is ten times as fast
+        without transposing the table.
         """
         table = ops.cast(self.table, x.dtype)
         y = ops.matmul(table, ops.transpose(ops.reshape(x, (-1, self.dim))))  # (V, B · T)
         return ops.reshape(ops.transpose(y), (*ops.shape(x)[:-1], self.vocab_size))
 
 
-class PatchEmbedding(Configured, keras.layers.Layer):
-    """Cuts an image into patches and projects each (arXiv:2010.11929, equation 1).
+class PatchEmbedding(Serializable, keras.layers.Layer):
+    """Patch embedding: splits an image into patches and projects each (arXiv:2010.11929).
 
     (B, height, width, C) → (B, N, D), row by row, N = height/P · width/P.
 
     Args:
         patch_size: P; divides height and width.
         dim: D.
-        projection: "conv" slides a P×P convolution by P, "dense" cuts and multiplies; both compute
-            the same from the same weights.
+        projection: "conv", a P×P convolution with stride P, or "dense", a reshape and a matrix
+            product; equal results from equal weights.
         initializer: of the kernel (P, P, C, D).
     """
 
@@ -72,8 +70,6 @@ class PatchEmbedding(Configured, keras.layers.Layer):
         super().__init__(**kwargs)
         check_positive(patch_size=patch_size, dim=dim)
         check_choice("conv", "dense", projection=projection)
-        self.patch_size, self.dim = patch_size, dim
-        self.projection, self.initializer = projection, initializer
 
     def build(self, images_shape):
         self.grid(images_shape)
@@ -97,14 +93,16 @@ class PatchEmbedding(Configured, keras.layers.Layer):
         return height and height // self.patch_size, width and width // self.patch_size
 
     def call(self, images):
-        patches = self.cut(images) if self.projection == "dense" else self.convolve(images)
+        patches = (
+            self.project_patches(images) if self.projection == "dense" else self.convolve(images)
+        )
         return ops.add(patches, self.bias)
 
     def convolve(self, images):
         x = ops.conv(images, self.kernel, strides=self.patch_size, data_format="channels_last")
         return ops.reshape(x, (-1, ops.shape(x)[1] * ops.shape(x)[2], self.dim))  # (B, N, D)
 
-    def cut(self, images):
+    def project_patches(self, images):
         _, height, width, channels = ops.shape(images)
         size = self.patch_size
         rows, columns = height // size, width // size
@@ -115,8 +113,8 @@ class PatchEmbedding(Configured, keras.layers.Layer):
         return ops.reshape(x, (-1, rows * columns, self.dim))
 
 
-class ClassToken(Configured, keras.layers.Layer):
-    """Puts learned tokens first; their output stands for the image: (B, N, D) → (B, 1 + N, D).
+class ClassToken(Serializable, keras.layers.Layer):
+    """Prepends learned class tokens: (B, N, D) → (B, num_tokens + N, D).
 
     Args:
         num_tokens: 1 in ViT, 2 in a distilled DeiT (arXiv:2012.12877).
@@ -126,7 +124,6 @@ class ClassToken(Configured, keras.layers.Layer):
     def __init__(self, num_tokens=1, initializer="zeros", **kwargs):
         super().__init__(**kwargs)
         check_positive(num_tokens=num_tokens)
-        self.num_tokens, self.initializer = num_tokens, initializer
 
     def build(self, x_shape):
         self.tokens = self.add_weight(

@@ -1,4 +1,4 @@
-"""The position-wise network of a block: the same at every position, section 3.3 of 1706.03762."""
+"""The position-wise feed-forward network of a block, section 3.3 of arXiv:1706.03762."""
 
 import functools
 import math
@@ -7,26 +7,26 @@ import keras
 from keras import ops
 
 from tfx_transformer.checks import check_choice, check_positive, check_rate
-from tfx_transformer.config import Configured
+from tfx_transformer.config import Serializable
 from tfx_transformer.layers.dense import build_dense
 
 
 def gelu_for_training(x):
-    """x·Φ(x) with its gradient written out, which passes x less often than the composed one.
+    """GELU x·Φ(x) with a custom gradient, faster than automatic differentiation.
 
-    Only for training, because an exported model would warn of gradients that it did not save.
+    Only for training: an exported model would warn about custom gradients that it cannot save.
     """
 
     @ops.custom_gradient
     def function(x):
-        below = 0.5 + 0.5 * ops.erf(x * math.sqrt(0.5))  # Φ(x)
+        cdf = 0.5 + 0.5 * ops.erf(x * math.sqrt(0.5))  # Φ(x)
 
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
             density = ops.exp(-0.5 * ops.square(x)) * (1 / math.sqrt(2 * math.pi))
-            return upstream * (below + x * density)
+            return upstream * (cdf + x * density)
 
-        return x * below, gradient
+        return x * cdf, gradient
 
     return function(x)
 
@@ -39,7 +39,7 @@ def swiglu(x):
 
 ACTIVATION = {
     "gelu": functools.partial(ops.gelu, approximate=False),  # arXiv:1606.08415
-    "gelu_tanh": functools.partial(ops.gelu, approximate=True),  # BERT's and GPT-2's first code
+    "gelu_tanh": functools.partial(ops.gelu, approximate=True),  # the original BERT and GPT-2 code
     "relu": ops.relu,  # the 2017 Transformer
     "swiglu": swiglu,
     "swish": ops.silu,  # arXiv:1710.05941
@@ -47,14 +47,14 @@ ACTIVATION = {
 TRAINING_ACTIVATION = ACTIVATION | {"gelu": gelu_for_training}
 
 
-class FeedForward(Configured, keras.layers.Layer):
-    """Two dense layers with an activation between: (…, D) → (…, F) → (…, D).
+class FeedForward(Serializable, keras.layers.Layer):
+    """Feed-forward network: dense, activation, dense; (…, D) → (…, F) → (…, D).
 
     Args:
         mlp_dim: F.
         activation: "gelu", "gelu_tanh", "relu", "swish", or "swiglu", for which the first layer is
             2·F wide.
-        dropout: rate behind the activation, in training.
+        dropout: rate after the activation, in training.
         initializer: of the kernels.
     """
 
@@ -65,8 +65,6 @@ class FeedForward(Configured, keras.layers.Layer):
         check_positive(mlp_dim=mlp_dim)
         check_choice(*ACTIVATION, activation=activation)
         check_rate(dropout=dropout)
-        self.mlp_dim, self.activation = mlp_dim, activation
-        self.dropout, self.initializer = dropout, initializer
         self.drop = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="drop")
 
     def build(self, x_shape):

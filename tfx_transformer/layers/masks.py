@@ -1,38 +1,60 @@
-"""Attention masks. Everywhere in this project a mask is boolean and True means "may attend".
+"""Attention masks: boolean, True = may attend, broadcastable to (B, H, T, S)."""
 
-This is the only place where masks are made. They broadcast to (B, H, T, S).
-"""
-
+import keras
 from keras import ops
 
 
 def padding_mask(ids, pad_id=0):
-    """(B, S) ids → (B, 1, 1, S): real tokens may be attended to, padding may not."""
+    """Padding mask of ids (B, S): (B, 1, 1, S), True at real tokens."""
     return ops.not_equal(ids, pad_id)[:, None, None, :]
 
 
 def causal_mask(query_length, key_length, start=0):
-    """(1, 1, T, S), the look-ahead mask: query `start + t` may see keys 0 … start + t."""
+    """Causal mask (1, 1, T, S): query `start + t` may attend to keys 0 … start + t."""
     query, key = _positions(query_length, key_length, start)
     return (key <= query)[None, None]
 
 
 def local_mask(query_length, key_length, window, start=0):
-    """(1, 1, T, S), a band: query `start + t` may see the `window` keys around its own position.
+    """Band mask (1, 1, T, S): query `start + t` may attend to the `window` keys around it.
 
-    `window` is odd; a query near an end of the sequence sees fewer.
+    `window` is odd; a query near an end of the sequence has fewer keys.
     """
     query, key = _positions(query_length, key_length, start)
     return (ops.abs(key - query) <= window // 2)[None, None]
 
 
 def combine_masks(*masks):
-    """What all the masks allow; None stands for "everything" and may be among them."""
+    """The logical and of masks; None stands for no mask."""
     combined = None
     for mask in masks:
         if mask is not None:
             combined = mask if combined is None else ops.logical_and(combined, mask)
     return combined
+
+
+def expand_mask(mask, scores_shape, name="attention_mask"):
+    """A mask (B, S), (B, T, S) or (B, H, T, S) → four axes; an error if it does not fit.
+
+    `scores_shape` is (B, H, T, S) with None for unknown sizes; `name` is for the error.
+    """
+    if mask is None:
+        return None
+    dtype, shape = keras.backend.standardize_dtype(mask.dtype), tuple(mask.shape)
+    if dtype != "bool":
+        raise ValueError(f"{name} must be boolean, True = may attend; got dtype {dtype}")
+    wanted = {2: scores_shape[::3], 3: scores_shape[:1] + scores_shape[2:], 4: scores_shape}
+    sizes = zip(shape, wanted.get(len(shape), ()), strict=False)
+    if len(shape) not in wanted or any(
+        size not in (1, None) and rule not in (size, None) for size, rule in sizes
+    ):
+        raise ValueError(
+            f"{name} must have shape (B, S), (B, T, S) or (B, H, T, S), where (B, H, T, S) = "
+            f"{scores_shape}; got shape {shape}"
+        )
+    if len(shape) == 4:
+        return mask
+    return mask[:, None] if len(shape) == 3 else mask[:, None, None]
 
 
 def _positions(query_length, key_length, start):

@@ -1,19 +1,18 @@
-"""Normalisation by name. All kinds are called as `norm(x, token_mask=…, training=…)`.
+"""Normalization by name. All kinds are called as `norm(x, token_mask=…, training=…)`.
 
-Layer norm and RMS norm look at one position at a time; batch norm looks at one feature across all
-positions of the batch, and so must be told which of them are padding.
+Only batch norm uses the token mask: its statistics are over all positions, without padding.
 """
 
 import keras
 from keras import ops
 
 from tfx_transformer.checks import check_above_zero, check_rate
-from tfx_transformer.config import Configured
+from tfx_transformer.config import Serializable
 from tfx_transformer.registry import Registry
 
 
-class LayerNorm(Configured, keras.layers.Layer):
-    """(x − mean)/√(variance + epsilon)·scale + offset over the features (arXiv:1607.06450).
+class LayerNorm(Serializable, keras.layers.Layer):
+    """Layer normalization over the features (arXiv:1607.06450): scale·(x − mean)/std + offset.
 
     Computed in float32 whatever the dtype of x, (…, D) → (…, D).
     """
@@ -21,7 +20,6 @@ class LayerNorm(Configured, keras.layers.Layer):
     def __init__(self, epsilon=1e-6, **kwargs):
         super().__init__(**kwargs)
         check_above_zero(epsilon=epsilon)
-        self.epsilon = epsilon
 
     def build(self, x_shape):
         shape = x_shape[-1:]
@@ -35,21 +33,21 @@ class LayerNorm(Configured, keras.layers.Layer):
 
 
 def layer_norm(x, scale, offset, epsilon):
-    """Normalises the last axis."""
+    """Normalizes the last axis."""
     return ops.layer_normalization(x, scale, offset, axis=-1, epsilon=epsilon)
 
 
 def layer_norm_for_training(x, scale, offset, epsilon):
-    """The same with its gradient written out: composed by TensorFlow, it passes x more often.
+    """`layer_norm` with a custom gradient, faster than automatic differentiation.
 
-    Only for training, because an exported model would warn of gradients that it did not save.
+    Only for training: an exported model would warn about custom gradients that it cannot save.
     """
 
     @ops.custom_gradient
     def function(x, scale, offset):
-        centred = x - ops.mean(x, axis=-1, keepdims=True)
-        deviation = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)
-        unit = centred * deviation
+        centered = x - ops.mean(x, axis=-1, keepdims=True)
+        deviation = ops.rsqrt(ops.mean(ops.square(centered), axis=-1, keepdims=True) + epsilon)
+        unit = centered * deviation
 
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
@@ -67,13 +65,12 @@ def layer_norm_for_training(x, scale, offset, epsilon):
     return function(x, scale, offset)
 
 
-class RMSNorm(Configured, keras.layers.Layer):
-    """x/√(mean(x²) + epsilon)·scale over the features (arXiv:1910.07467), in float32."""
+class RMSNorm(Serializable, keras.layers.Layer):
+    """RMS normalization over the features (arXiv:1910.07467): scale·x/√(mean(x²)), in float32."""
 
     def __init__(self, epsilon=1e-6, **kwargs):
         super().__init__(**kwargs)
         check_above_zero(epsilon=epsilon)
-        self.epsilon = epsilon
 
     def build(self, x_shape):
         self.scale = self.add_weight(shape=x_shape[-1:], initializer="ones", name="scale")
@@ -84,12 +81,12 @@ class RMSNorm(Configured, keras.layers.Layer):
         return ops.cast(y * ops.cast(self.scale, "float32"), x.dtype)
 
 
-class BatchNorm(Configured, keras.layers.Layer):
-    """Each feature normalised over the batch's real positions (arXiv:1502.03167), in float32.
+class BatchNorm(Serializable, keras.layers.Layer):
+    """Batch normalization over all real positions (arXiv:1502.03167), in float32.
 
     Args:
-        epsilon: keeps the division finite.
-        momentum: of the moving mean and variance, which serve outside training.
+        epsilon: added to the variance.
+        momentum: of the moving mean and variance, which are used outside of training.
 
     Call arguments:
         x: (B, T, D).
@@ -100,7 +97,6 @@ class BatchNorm(Configured, keras.layers.Layer):
         super().__init__(**kwargs)
         check_above_zero(epsilon=epsilon)
         check_rate(momentum=momentum)
-        self.epsilon, self.momentum = epsilon, momentum
         self.norm = keras.layers.BatchNormalization(
             epsilon=epsilon, momentum=momentum, dtype=self.dtype_policy, name="norm"
         )
@@ -110,7 +106,7 @@ class BatchNorm(Configured, keras.layers.Layer):
 
     def call(self, x, token_mask=None, training=None):
         y = self.norm(x, training=training, mask=token_mask)
-        return ops.copy(y)  # without the mask that Keras hangs on y: later layers would warn
+        return ops.copy(y)  # drops the mask that Keras attaches to y: later layers would warn
 
 
 NORM = Registry("norm", {"batch": BatchNorm, "layer": LayerNorm, "rms": RMSNorm})

@@ -1,14 +1,10 @@
-"""Positions: attention is a function of a set until it is told about order.
+"""Position layers, called as `x = layer(x, start=0)` for positions start, start + 1, …
 
-One call for all kinds, which says what there is to know of positions start, start + 1, …:
-
-    x = layer(x, start=0)
-
-The class attribute `acts_on` tells what x is, and so where the layer belongs:
+The class attribute `acts_on` is the kind of x:
 
     tokens  (B, T, D)     before the first block
     heads   (B, H, T, K)  queries and keys, inside attention
-    scores  (B, H, T, S)  inside attention; the keys stand at 0, 1, …
+    scores  (B, H, T, S)  inside attention; keys have positions 0, 1, …
 """
 
 import math
@@ -17,22 +13,21 @@ import keras
 from keras import ops
 
 from tfx_transformer.checks import check_above_zero, check_choice, check_positive
-from tfx_transformer.config import Configured
+from tfx_transformer.config import Serializable
 from tfx_transformer.registry import Registry
 
 
-class TokenPosition(Configured, keras.layers.Layer):
-    """A vector for each position, joined to the token's. Subclasses `encode` the positions.
+class TokenPosition(Serializable, keras.layers.Layer):
+    """Base of absolute positions: a vector per position, combined with the token's.
 
     Args:
         combine: "add", or "concat" to append the position to the token: (B, T, D + P).
-        project: whether a learned layer brings the position to width D first.
+        project: whether to project the position to width D first.
 
     Call arguments:
         x: (B, T, D).
-        start: the first token's position.
-        grid: (height, width) where x are the patches of an image, row by row; None is a square.
-            Only the kinds that know images look at it.
+        start: the position of the first token.
+        grid: (height, width) if x are the patches of an image, row by row; None for a square.
     """
 
     acts_on = "tokens"
@@ -40,14 +35,12 @@ class TokenPosition(Configured, keras.layers.Layer):
     def __init__(self, combine="add", project=False, **kwargs):
         super().__init__(**kwargs)
         check_choice("add", "concat", combine=combine)
-        self.combine, self.project = combine, project
 
     def build(self, x_shape):
         if self.project:
-            self.projection = keras.layers.Dense(
-                x_shape[-1], dtype=self.dtype_policy, name="projection"
-            )
-            self.projection.build((None, self.width(x_shape[-1])))
+            dim = x_shape[-1]
+            self.projection = keras.layers.Dense(dim, dtype=self.dtype_policy, name="projection")
+            self.projection.build((None, self.width(dim)))
 
     def call(self, x, start=0, grid=None):
         position = ops.cast(self.encode(x, start, grid), x.dtype)  # (T, P)
@@ -64,21 +57,21 @@ class TokenPosition(Configured, keras.layers.Layer):
 
     def encode(self, x, start, grid):
         """The positions (T, P) of the tokens x (B, T, D)."""
-        raise TypeError(f"{type(self).__name__} does not say how to encode positions")
+        raise NotImplementedError(f"{type(self).__name__} must implement encode(x, start, grid)")
 
 
 class IndexPosition(TokenPosition):
-    """The step number itself, times a learned vector: the naive idea, unbounded, for comparison.
+    """The position's index times a learned vector; a baseline for comparison.
 
     Args:
-        combine, project: as in `TokenPosition`; adding needs `project`. The bare number is appended
-            with combine="concat", project=False.
+        combine, project: as in `TokenPosition`; "add" needs `project`. combine="concat",
+            project=False appends the index itself.
     """
 
     def __init__(self, combine="add", project=True, **kwargs):
         super().__init__(combine, project, **kwargs)
         if combine == "add" and not project:
-            raise ValueError("a step number can be added only with project=True; got project=False")
+            raise ValueError('project must be True with combine="add"; got project=False')
 
     def width(self, dim):
         return 1
@@ -88,20 +81,19 @@ class IndexPosition(TokenPosition):
 
 
 class SinusoidalPosition(TokenPosition):
-    """sin(t/base^(2i/D)) and cos(t/base^(2i/D)), section 3.5 of arXiv:1706.03762.
+    """Sinusoidal positions, section 3.5 of arXiv:1706.03762: sin and cos of t/base^(2i/D).
 
     Args:
-        layout: "interleaved" has sines on even and cosines on odd dimensions (the paper's
-            formula), "halves" all sines left of all cosines (its first code).
-        base: the longest wave is 2π·base long.
+        layout: "interleaved", sines on even and cosines on odd dimensions (the paper), or "halves",
+            all sines before all cosines (its first code).
+        base: the longest wavelength is 2π·base.
         combine, project: as in `TokenPosition`.
     """
 
-    def __init__(self, layout="interleaved", base=10_000, combine="add", project=False, **kwargs):
-        super().__init__(combine, project, **kwargs)
+    def __init__(self, layout="interleaved", base=10_000, **kwargs):
+        super().__init__(**kwargs)
         check_choice("interleaved", "halves", layout=layout)
         check_above_zero(base=base)
-        self.layout, self.base = layout, base
 
     def build(self, x_shape):
         super().build(x_shape)
@@ -113,20 +105,19 @@ class SinusoidalPosition(TokenPosition):
 
 
 class SinCos2DPosition(TokenPosition):
-    """Sines and cosines of a patch's column and row, [sin x, cos x, sin y, cos y].
+    """2-D sinusoidal positions of image patches: [sin x, cos x, sin y, cos y].
 
-    The fixed positions of arXiv:2104.02057, section 5, and of the plain ViT, arXiv:2205.01580; the
-    waves grow from 2π to 2π·base in D/4 equal factors.
+    As in arXiv:2104.02057, section 5, and the plain ViT, arXiv:2205.01580: D/4 wavelengths from 2π
+    to 2π·base, in equal ratios.
 
     Args:
-        base: the longest wave is 2π·base long.
+        base: the longest wavelength is 2π·base.
         combine, project: as in `TokenPosition`.
     """
 
-    def __init__(self, base=10_000, combine="add", project=False, **kwargs):
-        super().__init__(combine, project, **kwargs)
+    def __init__(self, base=10_000, **kwargs):
+        super().__init__(**kwargs)
         check_above_zero(base=base)
-        self.base = base
 
     def build(self, x_shape):
         super().build(x_shape)
@@ -144,30 +135,21 @@ class SinCos2DPosition(TokenPosition):
 
 
 class LearnedPosition(TokenPosition):
-    """A learned vector for each position (arXiv:1705.03122, section 3.1).
+    """Learned position embedding (arXiv:1705.03122, section 3.1).
 
     Args:
-        max_length: how many positions there are; a longer sequence is an error.
-        grid: (height, width) if the positions are the patches of an image, row by row; the table
-            is then resized (bicubic) for an image of another size.
+        max_length: number of positions; a longer sequence is an error.
+        grid: (height, width) if the positions are image patches, row by row; the table is then
+            resized (bicubic) for images of another size.
         initializer: of the table.
         combine, project: as in `TokenPosition`.
     """
 
-    def __init__(
-        self,
-        max_length,
-        grid=None,
-        initializer="random_normal",
-        combine="add",
-        project=False,
-        **kwargs,
-    ):
-        super().__init__(combine, project, **kwargs)
+    def __init__(self, max_length, grid=None, initializer="random_normal", **kwargs):
+        super().__init__(**kwargs)
         check_positive(max_length=max_length)
         if grid is not None and math.prod(grid) != max_length:
             raise ValueError(f"grid must have max_length={max_length} cells; got grid={grid}")
-        self.max_length, self.grid, self.initializer = max_length, grid, initializer
 
     def build(self, x_shape):
         super().build(x_shape)
@@ -181,13 +163,12 @@ class LearnedPosition(TokenPosition):
         if self.grid is not None and (grid is not None or length != self.max_length):
             table = self.resize(table, _grid_of(x, start, grid))
         elif _known(start, length) and start + length > self.max_length:
-            raise ValueError(
-                f"the sequence reaches length {start + length}, but max_length={self.max_length}"
-            )
+            limit = f"max_length={self.max_length}"
+            raise ValueError(f"the sequence must fit into {limit}; got length {start + length}")
         return ops.slice(table, (start, 0), (length, x.shape[-1]))
 
     def resize(self, table, grid):
-        """The table for the patches of an image of another size: (height · width, D)."""
+        """The table resized to another grid: (height · width, D)."""
         if grid == tuple(self.grid):
             return table
         table = ops.reshape(ops.cast(table, "float32"), (*self.grid, -1))
@@ -197,14 +178,13 @@ class LearnedPosition(TokenPosition):
         return ops.reshape(table, (math.prod(grid), -1))
 
 
-class RotaryPosition(Configured, keras.layers.Layer):
-    """Turns pairs of features by an angle that grows with the position (arXiv:2104.09864).
-
-    The product of a query and a key then depends on their distance alone.
+class RotaryPosition(Serializable, keras.layers.Layer):
+    """Rotary positions (RoPE, arXiv:2104.09864): rotates pairs of features by t/base^(2i/K).
 
     Args:
-        layout: the pairs are neighbours ("interleaved", the paper) or i and i + K/2 ("halves").
-        base: the slowest pair turns once in 2π·base steps.
+        layout: pairs are features 2i and 2i + 1 ("interleaved", the paper) or i and i + K/2
+            ("halves").
+        base: the longest wavelength is 2π·base.
     """
 
     acts_on = "heads"
@@ -213,7 +193,6 @@ class RotaryPosition(Configured, keras.layers.Layer):
         super().__init__(**kwargs)
         check_choice("interleaved", "halves", layout=layout)
         check_above_zero(base=base)
-        self.layout, self.base = layout, base
 
     def build(self, x_shape):
         _check_multiple(2, "rotary positions", x_shape)
@@ -228,11 +207,11 @@ class RotaryPosition(Configured, keras.layers.Layer):
         return _join(a * cos - b * sin, a * sin + b * cos, self.layout)
 
 
-class RelativePosition(Configured, keras.layers.Layer):
-    """A learned number for each head and distance, added to the score (arXiv:1910.10683, 2.1).
+class RelativePosition(Serializable, keras.layers.Layer):
+    """Relative position bias per head, added to the scores (T5, arXiv:1910.10683, section 2.1).
 
     Args:
-        max_distance: distances beyond it, either way, share one number.
+        max_distance: larger distances, in each direction, share one bias.
     """
 
     acts_on = "scores"
@@ -240,7 +219,6 @@ class RelativePosition(Configured, keras.layers.Layer):
     def __init__(self, max_distance=32, **kwargs):
         super().__init__(**kwargs)
         check_positive(max_distance=max_distance)
-        self.max_distance = max_distance
 
     def build(self, x_shape):
         self.table = self.add_weight(
@@ -250,9 +228,8 @@ class RelativePosition(Configured, keras.layers.Layer):
     def call(self, x, start=0):
         query_length, key_length = ops.shape(x)[2:]
         query = ops.arange(query_length)[:, None] + start
-        distance = ops.clip(
-            ops.arange(key_length) - query, -self.max_distance, self.max_distance
-        )  # (T, S)
+        distance = ops.arange(key_length) - query  # (T, S)
+        distance = ops.clip(distance, -self.max_distance, self.max_distance)
         bias = ops.take(self.table, distance + self.max_distance, axis=0)  # (T, S, H)
         return x + ops.transpose(bias, (2, 0, 1))
 
@@ -269,7 +246,7 @@ def _angles(positions, width, base):
 
 
 def _join(a, b, layout):
-    """Two halves (…, D/2) → (…, D), side by side or in turns."""
+    """Two tensors (…, D/2) → (…, D), one after the other or interleaved."""
     if layout == "halves":
         return ops.concatenate([a, b], axis=-1)
     pairs = ops.stack([a, b], axis=-1)
@@ -277,16 +254,18 @@ def _join(a, b, layout):
 
 
 def _grid_of(x, start, grid):
-    """(height, width) of the image whose patches are x (B, N, D); a square if it is not given."""
+    """(height, width) of an image of patches x (B, N, D); by default a square."""
     length = x.shape[1]
     if grid is None:
         side = 0 if length is None else math.isqrt(length)
         if side * side != length:
-            raise ValueError(f"{length} patches are no square: say which grid=(height, width)")
+            raise ValueError(
+                f"grid=(height, width) is needed if patches are no square; got {length} patches"
+            )
         return side, side
     grid = tuple(grid)
     if _known(start, length) and start + length > math.prod(grid):
-        raise ValueError(f"there are {start + length} patches, too many for grid={grid}")
+        raise ValueError(f"patches must fit into grid={grid}; got {start + length} patches")
     return grid
 
 
@@ -296,7 +275,7 @@ def _known(*sizes):
 
 def _check_multiple(number, what, shape):
     if shape[-1] % number:
-        raise ValueError(f"{what} need a width that {number} divides; got {shape[-1]}")
+        raise ValueError(f"{what} need a width divisible by {number}; got {shape[-1]}")
 
 
 POSITION = Registry(

@@ -1,12 +1,13 @@
-"""A decoder that remembers by recurrence and, if asked, looks back by attention."""
+"""A recurrent decoder (GRU or LSTM) with optional attention to the encoder output."""
 
 import keras
 from keras import ops
 
 from tfx_transformer.checks import check_choice, check_positive, check_rate
-from tfx_transformer.config import Configured
+from tfx_transformer.config import Serializable
 from tfx_transformer.layers.attention import ATTENTION
-from tfx_transformer.layers.attention.dot_product import merge_heads, weighted_sum
+from tfx_transformer.layers.attention.base import AttendMixin, pack_results
+from tfx_transformer.layers.attention.hard import gumbel_noise, hard_weights
 from tfx_transformer.layers.dense import apply_dense, build_dense
 from tfx_transformer.layers.embedding import TokenEmbedding
 from tfx_transformer.registry import Registry
@@ -19,41 +20,42 @@ def make_recurrent(cell, dim, **options):
     return CELL.make(cell, units=dim, return_sequences=True, return_state=True, **options)
 
 
-class RecurrentDecoder(Configured, keras.layers.Layer):
-    """Says what comes next, word after word: tokens (B, T) → logits (B, T, V).
+class RecurrentDecoder(AttendMixin, Serializable, keras.layers.Layer):
+    """Recurrent decoder: tokens (B, T) → logits of the next tokens (B, T, V).
 
-        word → LSTM or GRU × depth → state (B, T, D), which attends to the memory → context
-        state, context, word → features → logits
+        token → LSTM or GRU × depth → state (B, T, D), which attends to the memory → context
+        state, context, token embedding → features → logits
 
     Args:
         vocab_size: V.
-        dim, depth, embedding_dim: D, of a state; layers; E, of a word.
+        dim, depth, embedding_dim: D, of a state; layers; E, of a token embedding.
         cell: a name in CELL.
         attention: None, a name in ATTENTION, or a dict of its options. Without it the context is
-            one and the same vector at every position.
-        feed: what enters the first layer beside the word: "none"; the "context" that the state
-            before it reads (arXiv:1409.0473); or "features", those of the position before
-            (input feeding, arXiv:1508.04025).
-        readout: what features are: the "state"; "combined", tanh W[context; state]; or "deep",
-            [state; context; word].
-        hard: whether one position is looked at, drawn in training, instead of the weighted sum.
+            the same vector at every position.
+        feed: second input of the first layer: "none"; the "context" attended to from the previous
+            state (arXiv:1409.0473); or the "features" of the previous position (input feeding,
+            arXiv:1508.04025).
+        readout: the features: the "state"; "combined", tanh W[context; state]; or "deep",
+            [state; context; token embedding].
+        hard: whether to attend to one position, sampled in training, instead of a weighted sum.
         gate: whether the query scales the context by a number from 0 to 1 (arXiv:1502.03044,
             section 4.2.1).
-        dropout: on words and features; between layers, with one mask for all positions.
-        scheduled_sampling: how often, in training, its own word stands for the true one
-            (arXiv:1506.03099).
+        dropout: on embeddings and features; between layers, with one mask for all positions.
+        scheduled_sampling: fraction of input tokens, in training, that are replaced by the model's
+            own prediction (arXiv:1506.03099).
         initializer: of the dense kernels.
 
     Call arguments:
         tokens: (B, T) ids; 0 is padding.
-        fixed: what `prepare` made of the memory.
-        moving: what `start` made of the first states, or the last call returned.
+        constant: the memory, from `make_constant`.
+        carry: the state, from `make_carry` or from the previous call.
         index: the position of the first token.
+        return_attention_scores: whether to return the attention scores too.
 
     Returns:
-        The logits (B, T, V), a dict with the "weights" (B, H, T, S) by which the context was
-        summed, if there is attention, and with the "soft" ones they were drawn from, if it is
-        hard; and the moving state after the last token.
+        The logits (B, T, V) and the new carry; with `return_attention_scores` the scores between
+        them: a dict, empty without attention, of the "weights" (B, H, T, S) and, with `hard`, the
+        "soft" weights from which they were sampled. `attend` always returns these three.
     """
 
     def __init__(
@@ -80,18 +82,13 @@ class RecurrentDecoder(Configured, keras.layers.Layer):
         check_rate(dropout=dropout, scheduled_sampling=scheduled_sampling)
         if attention and readout == "state" and feed != "context":
             raise ValueError(
-                f"attention={attention!r} must be read by something: "
+                f"attention={attention!r} must be used: "
                 'set readout="combined", readout="deep" or feed="context"'
             )
         if hard and not attention:
-            raise ValueError("hard=True must have an attention to harden; got attention=None")
+            raise ValueError("hard=True needs an attention; got attention=None")
         if gate and not attention:
-            raise ValueError("gate=True must have an attention to scale; got attention=None")
-        self.vocab_size, self.dim, self.depth = vocab_size, dim, depth
-        self.embedding_dim, self.cell, self.attention = embedding_dim, cell, attention
-        self.feed, self.readout, self.hard, self.gate = feed, readout, hard, gate
-        self.dropout, self.scheduled_sampling = dropout, scheduled_sampling
-        self.initializer = initializer
+            raise ValueError("gate=True needs an attention; got attention=None")
 
         shared = {"dtype": self.dtype_policy}
         self.embedding = TokenEmbedding(
@@ -109,153 +106,149 @@ class RecurrentDecoder(Configured, keras.layers.Layer):
             "combined": self.dim,
             "deep": self.dim + memory_dim + self.embedding_dim,
         }[self.readout]
-        fed = {"none": 0, "context": memory_dim, "features": self.features_dim}[self.feed]
+        feed_dim = {"none": 0, "context": memory_dim, "features": self.features_dim}[self.feed]
         self.embedding.build(tokens_shape)
         for i, layer in enumerate(self.cells):
-            layer.build((None, None, self.dim if i else self.embedding_dim + fed))
+            layer.build((None, None, self.dim if i else self.embedding_dim + feed_dim))
         if self.attention:
             kind = ATTENTION.find(self.attention)[0].__name__
             width = self.dim if kind == "AdditiveAttention" else memory_dim
-            self.attend = ATTENTION.make(
-                self.attention, dim=width, num_heads=1, dtype=self.dtype_policy, name="attend"
+            self.attention_layer = ATTENTION.make(
+                self.attention, dim=width, num_heads=1, dtype=self.dtype_policy, name="attention"
             )
-            self.attend.build((None, None, self.dim), memory_shape)
+            self.attention_layer.build((None, None, self.dim), memory_shape)
         if self.gate:
-            self.open = build_dense(self, "open", self.dim, 1)
+            self.gate_layer = build_dense(self, "gate", self.dim, 1)
         if self.readout == "combined":
             self.combine = build_dense(self, "combine", memory_dim + self.dim, self.dim)
         self.head = build_dense(self, "head", self.features_dim, self.vocab_size)
 
-    def prepare(self, memory, mask):
-        """What stays the same: the memory (B, S, M), read once, and where it is real (B, S)."""
+    def make_constant(self, memory, mask):
+        """The constant state, from the memory (B, S, M) and its padding mask (B, S)."""
         if self.attention:
-            memory = self.attend.prepare(memory)
+            memory = self.attention_layer.precompute(memory)
         return {"memory": memory, "source_mask": mask}
 
-    def start(self, states, mask):
-        """What moves, from the first states of each layer, [[(B, D), …]] × depth."""
+    def make_carry(self, states, mask):
+        """The first carry, from the first states of each layer, [[(B, D), …]] × depth."""
         batch_size = ops.shape(mask)[0]
-        moving = {"states": [list(state) for state in states]}
-        moving["features"] = ops.zeros((batch_size, self.features_dim), self.compute_dtype)
+        carry = {"states": [list(state) for state in states]}
+        carry["features"] = ops.zeros((batch_size, self.features_dim), self.compute_dtype)
         if self.attention:
-            moving["coverage"] = ops.zeros(ops.shape(mask), "float32")
-        return moving
+            carry["coverage"] = ops.zeros(ops.shape(mask), "float32")
+        return carry
 
-    def call(self, tokens, fixed, moving, index=0, training=None):
-        words = self.drop(self.embedding(tokens), training=training)
-        draws = self.draw(tokens, fixed, training)
-        must_wait = self.feed == "features" or (self.feed == "context" and self.attention)
-        if (must_wait or "own" in draws) and tokens.shape[1] != 1:
-            features, seen, moving = self.one_by_one(words, fixed, moving, index, draws)
-        else:
-            features, seen, moving = self.advance(words, fixed, moving, index, draws)
+    def call(self, tokens, constant, carry, index=0, return_attention_scores=False, training=None):
+        embedded = self.drop(self.embedding(tokens), training=training)
+        noise = self.sample_noise(tokens, constant, training)
+        sequential = self.feed == "features" or (self.feed == "context" and self.attention)
+        loop = (sequential or "use_prediction" in noise) and tokens.shape[1] != 1
+        forward = self.forward_by_position if loop else self.forward
+        features, scores, carry = forward(embedded, constant, carry, index, noise)
         logits = apply_dense(self.head, self.drop(features, training=training))
-        return logits, seen, moving
+        return pack_results(logits, scores, carry, return_attention_scores)
 
-    def draw(self, tokens, fixed, training):
-        """The random numbers of a training step; inside a loop not every backend can draw them."""
-        draws, seed = {}, self.seed_generator
+    def sample_noise(self, tokens, constant, training):
+        """All random numbers of a training step: some backends cannot sample inside a loop."""
+        noise, seed = {}, self.seed_generator
         batch_size, length = ops.shape(tokens)
         if training and self.dropout and self.depth > 1:
             ones = ops.ones((self.depth - 1, batch_size, 1, self.dim), self.compute_dtype)
-            draws["masks"] = keras.random.dropout(ones, self.dropout, seed=seed)
+            noise["dropout"] = keras.random.dropout(ones, self.dropout, seed=seed)
         if training and self.scheduled_sampling:
-            chance = keras.random.uniform((batch_size, length), seed=seed)
+            uniform = keras.random.uniform((batch_size, length), seed=seed)
             is_first = ops.arange(length) == 0
-            draws["own"] = ops.logical_and(chance < self.scheduled_sampling, ~is_first)
+            noise["use_prediction"] = ops.logical_and(uniform < self.scheduled_sampling, ~is_first)
         if training and self.hard:
-            shape = (batch_size, length, self.attend.num_heads, ops.shape(fixed["source_mask"])[1])
-            chance = keras.random.uniform(shape, 1e-9, 1.0, seed=seed)
-            draws["noise"] = -ops.log(-ops.log(chance))  # Gumbel: its argmax is a draw
-        return draws
+            sizes = self.attention_layer.num_heads, ops.shape(constant["source_mask"])[1]
+            noise["gumbel"] = gumbel_noise((batch_size, length, *sizes), seed)
+        return noise
 
-    def advance(self, words, fixed, moving, index, draws):
-        """Words (B, T, E) → features (B, T, ·), what was seen, and the moving state.
+    def forward(self, embedded, constant, carry, index, noise):
+        """Embeddings (B, T, E) → features (B, T, ·), attention scores and the new carry.
 
-        T is 1 where a position must wait for the one before it.
+        T is 1 if a position depends on the output of the previous one.
         """
-        states, x, context, seen = moving["states"], words, None, {}
+        states, x, context, scores = carry["states"], embedded, None, {}
         if self.feed == "context":
             query = states[-1][0][:, None]  # (B, 1, D)
-            context, seen = self.look(query, fixed, index, draws)
-            x = ops.concatenate([words, like(words, context)], axis=-1)
+            context, scores = self.attend_to_memory(query, constant, index, noise)
+            x = ops.concatenate([embedded, repeat_context(context, embedded)], axis=-1)
         elif self.feed == "features":
-            x = ops.concatenate([words, moving["features"][:, None]], axis=-1)
+            x = ops.concatenate([embedded, carry["features"][:, None]], axis=-1)
 
         new_states = []
         for i, (layer, state) in enumerate(zip(self.cells, states, strict=True)):
-            if i and "masks" in draws:
-                x = x * draws["masks"][i - 1]
-            x, state = run(layer, x, state)  # (B, T, D)
+            if i and "dropout" in noise:
+                x = x * noise["dropout"][i - 1]
+            x, state = run_recurrent(layer, x, state)  # (B, T, D)
             new_states.append(state)
         if self.feed != "context" and self.readout != "state":
-            context, seen = self.look(x, fixed, index, draws)
+            context, scores = self.attend_to_memory(x, constant, index, noise)
 
         features = x
         if self.readout == "combined":
-            both = ops.concatenate([like(x, context), x], axis=-1)
+            both = ops.concatenate([repeat_context(context, x), x], axis=-1)
             features = ops.tanh(apply_dense(self.combine, both))
         elif self.readout == "deep":
-            features = ops.concatenate([x, like(x, context), words], axis=-1)
-        after = {"states": new_states, "features": features[:, -1]}
-        if seen:
-            read = ops.sum(ops.mean(seen["weights"], axis=1), axis=1)  # (B, S)
-            after["coverage"] = moving["coverage"] + read
-        return features, seen, after
+            features = ops.concatenate([x, repeat_context(context, x), embedded], axis=-1)
+        new_carry = {"states": new_states, "features": features[:, -1]}
+        if scores:
+            total = ops.sum(ops.mean(scores["weights"], axis=1), axis=1)  # (B, S)
+            new_carry["coverage"] = carry["coverage"] + total
+        return features, scores, new_carry
 
-    def look(self, query, fixed, index, draws):
-        """The query (B, T, D) → its context (B, T, M), and by which weights it was summed."""
+    def attend_to_memory(self, query, constant, index, noise):
+        """Queries (B, T, D) → contexts (B, T, M) and attention scores."""
+        memory = constant["memory"]
         if not self.attention:
-            return fixed["memory"], {}
-        context, seen = self.read(query, fixed, index, draws)
+            return memory, {}
+        attention = self.attention_layer
+        context, weights, _ = attention.attend(query, memory, constant["source_mask"], index=index)
+        scores = {"weights": weights}
+        if self.hard:
+            gumbel = ops.swapaxes(noise["gumbel"], 1, 2) if "gumbel" in noise else None
+            scores = {"weights": hard_weights(weights, gumbel), "soft": weights}
+            context = attention.sum_values(scores["weights"], memory[1], training=False)
         if self.gate:
-            context = context * ops.sigmoid(apply_dense(self.open, query))
-        return context, seen
+            context = context * ops.sigmoid(apply_dense(self.gate_layer, query))
+        return context, scores
 
-    def read(self, query, fixed, index, draws):
-        """By attention, soft or hard."""
-        mask = fixed["source_mask"][:, None, None]
-        context, soft, _ = self.attend(query, fixed["memory"], mask, index=index)
-        if not self.hard:
-            return context, {"weights": soft}
-        chance = ops.log(soft + 1e-30)  # (B, H, T, S)
-        if "noise" in draws:
-            chance = chance + ops.swapaxes(draws["noise"], 1, 2)
-        weights = ops.one_hot(ops.argmax(chance, axis=-1), ops.shape(soft)[-1], dtype=soft.dtype)
-        context = merge_heads(weighted_sum(weights, fixed["memory"][1]))
-        return self.attend.project_output(context), {"weights": weights, "soft": soft}
+    def forward_by_position(self, embedded, constant, carry, index, noise):
+        """As `forward`, in a loop over positions."""
 
-    def one_by_one(self, words, fixed, moving, index, draws):
-        """As `advance`, one position after the other."""
-
-        def body(carry, word):
-            before, t = carry["moving"], carry["t"]
-            here = {
-                name: draw if name == "masks" else ops.take(draw, t[None], axis=1)
-                for name, draw in draws.items()
+        def body(loop, x):
+            t = loop["t"]
+            noise_t = {
+                name: value if name == "dropout" else ops.take(value, t[None], axis=1)
+                for name, value in noise.items()
             }
-            if "own" in here:
-                own = ops.argmax(apply_dense(self.head, before["features"]), axis=-1)
-                word = ops.where(here["own"], self.embedding(own), word)
-            _, seen, after = self.advance(word[:, None], fixed, before, index + t, here)
-            seen = {k: v[:, :, 0] for k, v in seen.items()}
-            carry = {"moving": after, "seen": seen, "t": t + 1}
-            return carry, carry  # TensorFlow's scan wants outputs of the carry's shapes
+            if "use_prediction" in noise:
+                logits = apply_dense(self.head, loop["carry"]["features"])
+                prediction = self.embedding(ops.argmax(logits, axis=-1))
+                x = ops.where(noise_t["use_prediction"], prediction, x)
+            _, scores, carry = self.forward(x[:, None], constant, loop["carry"], index + t, noise_t)
+            scores = {name: value[:, :, 0] for name, value in scores.items()}
+            loop = {"carry": carry, "scores": scores, "t": t + 1}
+            return loop, loop  # TensorFlow's scan needs outputs of the carry's shapes
 
-        nothing = {}
+        scores = {}
         if self.attention:
-            shape = (ops.shape(words)[0], self.attend.num_heads, ops.shape(fixed["source_mask"])[1])
-            names = ("weights", "soft") if self.hard else ("weights",)
-            nothing = {name: ops.zeros(shape, "float32") for name in names}
-        first = {"moving": moving, "seen": nothing, "t": ops.convert_to_tensor(0, dtype="int32")}
-        # words alone: of unknown length, TensorFlow's scan takes no second sequence
-        last, every = ops.scan(body, first, ops.moveaxis(words, 1, 0))
-        features = ops.moveaxis(every["moving"]["features"], 0, 1)  # (B, T, F)
-        seen = {k: ops.transpose(v, (1, 2, 0, 3)) for k, v in every["seen"].items()}  # (B, H, T, S)
-        return features, seen, last["moving"]
+            sizes = self.attention_layer.num_heads, ops.shape(constant["source_mask"])[1]
+            zeros = ops.zeros((ops.shape(embedded)[0], *sizes), "float32")
+            scores = {name: zeros for name in (("weights", "soft") if self.hard else ("weights",))}
+        first = {"carry": carry, "scores": scores, "t": ops.convert_to_tensor(0, dtype="int32")}
+        # one sequence only: TensorFlow's scan takes no second one of unknown length
+        last, steps = ops.scan(body, first, ops.moveaxis(embedded, 1, 0))
+        features = ops.moveaxis(steps["carry"]["features"], 0, 1)  # (B, T, ·)
+        scores = {
+            name: ops.transpose(value, (1, 2, 0, 3))  # (B, H, T, S)
+            for name, value in steps["scores"].items()
+        }
+        return features, scores, last["carry"]
 
 
-def run(layer, x, state):
+def run_recurrent(layer, x, state):
     """A recurrent layer over x (B, T, ·) from a state → (B, T, D) and its last state."""
     if x.shape[1] == 1:  # one step of decoding: no loop
         y, state = layer.cell(x[:, 0], state)
@@ -264,6 +257,6 @@ def run(layer, x, state):
     return y, state
 
 
-def like(x, context):
-    """A context (B, 1, M), or already (B, T, M), at every position of x (B, T, ·)."""
+def repeat_context(context, x):
+    """A context (B, 1, M), or already (B, T, M), for every position of x (B, T, ·)."""
     return ops.broadcast_to(context, (*ops.shape(x)[:2], context.shape[-1]))

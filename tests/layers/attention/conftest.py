@@ -1,4 +1,4 @@
-"""The definition against which the kinds of multi-head attention are tested."""
+"""Multi-head attention as NumPy loops."""
 
 import math
 
@@ -9,15 +9,17 @@ from keras.ops import convert_to_numpy
 
 @pytest.fixture
 def by_loops():
-    """softmax(QKᵀ/√K)V by example, head, query and key; head h reads key/value head h·G/H.
+    """softmax(QKᵀ/√K)V by example, head, query and key; head h uses key/value head h·G/H.
 
     Args:
         visible: boolean, broadcastable to (B, H, T, S).
-        turn: what a position does to a query or key: (K,) and its place → (K,).
+        rotate: what a position does to a query or key: (K,) and its index → (K,).
         bias: what a position adds to the score of head h, query t and key s.
     """
 
-    def attend(layer, query, context, visible=True, turn=lambda x, t: x, bias=lambda h, t, s: 0.0):
+    def attend(
+        layer, query, context, visible=True, rotate=lambda x, t: x, bias=lambda h, t, s: 0.0
+    ):
         num_heads, num_kv_heads = layer.num_heads, layer.num_kv_heads
         size = layer.dim // num_heads
         shape = (query.shape[0], num_heads, query.shape[1], context.shape[1])
@@ -27,17 +29,17 @@ def by_loops():
         weights = np.zeros(shape)
         merged = np.zeros((*query.shape[:2], layer.dim))
         for b, h, t in np.ndindex(*shape[:3]):
-            mine = slice(h * size, (h + 1) * size)
-            shared = h // (num_heads // num_kv_heads)
-            theirs = slice(shared * size, (shared + 1) * size)
-            q = turn(projected[b, t, mine], t)
+            head = slice(h * size, (h + 1) * size)
+            kv_head = h // (num_heads // num_kv_heads)
+            kv_slice = slice(kv_head * size, (kv_head + 1) * size)
+            q = rotate(projected[b, t, head], t)
             for s in range(shape[3]):
                 if visible[b, h, t, s]:
-                    score = q @ turn(keys[b, s, theirs], s) / math.sqrt(size) + bias(h, t, s)
+                    score = q @ rotate(keys[b, s, kv_slice], s) / math.sqrt(size) + bias(h, t, s)
                     weights[b, h, t, s] = math.exp(score)
             weights[b, h, t] /= weights[b, h, t].sum() or 1
             for s in range(shape[3]):
-                merged[b, t, mine] += weights[b, h, t, s] * values[b, s, theirs]
+                merged[b, t, head] += weights[b, h, t, s] * values[b, s, kv_slice]
         return dense(layer.out, merged), weights
 
     return attend

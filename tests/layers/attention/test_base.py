@@ -17,9 +17,9 @@ def close(result, expected):
     np.testing.assert_allclose(convert_to_numpy(result), expected, atol=1e-5)
 
 
-def test_by_itself_it_compares_and_sums_what_it_is_given(draw):
+def test_the_base_layer_is_dot_product_attention_without_weights(draw):
     query, context = draw(B, T, D), draw(B, S, D)
-    output, weights, cache = Attention(D, H)(query, context)
+    output, weights, cache = Attention(D, H).attend(query, context)
     assert cache == ()
     for b, h, t in np.ndindex(B, H, T):
         head = slice(h * K, (h + 1) * K)
@@ -28,13 +28,13 @@ def test_by_itself_it_compares_and_sums_what_it_is_given(draw):
         close(output[b, t, head], energy / energy.sum() @ context[b, :, head])
 
 
-def test_without_a_context_the_query_reads_itself(draw):
+def test_without_a_context_it_is_self_attention(draw):
     x = draw(B, T, D)
     layer = Attention(D, H)
-    close(layer(x)[0], convert_to_numpy(layer(x, x)[0]))
+    close(layer(x), convert_to_numpy(layer(x, x)))
 
 
-def test_keys_and_values_enter_the_cache_at_the_index(draw):
+def test_keys_and_values_are_written_at_the_index(draw):
     old, new = draw(2, B, H, S, K), draw(2, B, H, 3, K)  # keys and values each
     keys, values = map(ops.convert_to_tensor, new)
     written = write_cache(tuple(map(ops.convert_to_tensor, old)), keys, values, 2)
@@ -44,13 +44,13 @@ def test_keys_and_values_enter_the_cache_at_the_index(draw):
 
 
 @pytest.mark.parametrize("kind", [int, ops.convert_to_tensor], ids=["number", "tensor"])
-def test_step_by_step_equals_all_at_once(kind, draw, randomise):
+def test_step_by_step_equals_all_at_once(kind, draw, randomize):
     x = draw(B, T, D)
-    layer = randomise(MultiHeadAttention(D, H), x)
-    whole, whole_weights, _ = layer(x, attention_mask=causal_mask(T, T))
+    layer = randomize(MultiHeadAttention(D, H), x)
+    whole, whole_weights, _ = layer.attend(x, attention_mask=causal_mask(T, T))
     cache = layer.empty_cache(B, S)
     for start, stop in ((0, 3), (3, 4), (4, 5)):  # three tokens at once, then one by one
-        output, weights, cache = layer(
+        output, weights, cache = layer.attend(
             x[:, start:stop],
             attention_mask=causal_mask(stop - start, S, start=start),
             cache=cache,
@@ -61,28 +61,28 @@ def test_step_by_step_equals_all_at_once(kind, draw, randomise):
         assert not convert_to_numpy(weights)[..., stop:].any()
 
 
-def test_what_is_not_yet_written_is_not_seen(draw, randomise):
+def test_unwritten_positions_of_the_cache_are_masked(draw, randomize):
     x = draw(B, T, D)
-    layer = randomise(MultiHeadAttention(D, H), x)
-    rubbish = [ops.convert_to_tensor(100 * draw(B, H, S, K)) for _ in range(2)]
-    output, weights, cache = layer(x[:, :3], cache=rubbish, index=0)  # no mask at all
-    close(output, convert_to_numpy(layer(x[:, :3])[0]))
+    layer = randomize(MultiHeadAttention(D, H), x)
+    garbage = [ops.convert_to_tensor(100 * draw(B, H, S, K)) for _ in range(2)]
+    output, weights, cache = layer.attend(x[:, :3], cache=garbage, index=0)  # no mask at all
+    close(output, convert_to_numpy(layer(x[:, :3])))
     assert not convert_to_numpy(weights)[..., 3:].any()
-    output, weights, _ = layer(x[:, 3:], cache=cache, index=3)
-    close(output, convert_to_numpy(layer(x[:, 3:], x)[0]))
+    output, weights, _ = layer.attend(x[:, 3:], cache=cache, index=3)
+    close(output, convert_to_numpy(layer(x[:, 3:], x)))
     assert not convert_to_numpy(weights)[..., T:].any()
 
 
-def test_a_prepared_context_is_the_context(draw):
+def test_a_precomputed_context_gives_the_same(draw):
     query, context = draw(B, T, D), draw(B, S, D)
     layer = Attention(D, H)
-    expected = convert_to_numpy(layer(query, context)[0])
-    keys, values = layer.prepare(context)
+    expected = convert_to_numpy(layer(query, context))
+    keys, values = layer.precompute(context)
     assert keys.shape == values.shape == (B, H, S, K)
-    close(layer(query, (keys, values))[0], expected)
+    close(layer(query, (keys, values)), expected)
 
 
-def test_an_empty_cache_is_as_long_as_asked():
+def test_an_empty_cache_has_the_given_length():
     keys, values = Attention(D, H).empty_cache(B, S)
     assert keys.shape == values.shape == (B, H, S, K)
     assert not convert_to_numpy(keys).any() and not convert_to_numpy(values).any()
@@ -94,12 +94,12 @@ def test_a_context_has_no_cache(draw):
         layer(draw(B, 1, D), draw(B, S, D), cache=layer.empty_cache(B, S))
 
 
-def test_dropout_thins_out_what_is_summed_but_not_the_weights(draw):
+def test_dropout_changes_the_output_but_not_the_scores(draw):
     query, context = draw(B, T, D), draw(B, S, D)
     plain, layer = Attention(D, H), Attention(D, H, dropout=0.5)
-    expected, weights, _ = plain(query, context)
-    close(layer(query, context, training=False)[0], convert_to_numpy(expected))
-    output, same, _ = layer(query, context, training=True)
+    expected, weights, _ = plain.attend(query, context)
+    close(layer(query, context, training=False), convert_to_numpy(expected))
+    output, same, _ = layer.attend(query, context, training=True)
     close(same, convert_to_numpy(weights))
     assert np.abs(convert_to_numpy(output) - convert_to_numpy(expected)).max() > 0.1
 
@@ -125,15 +125,15 @@ def test_bad_arguments_are_named(arguments, message):
 def test_a_full_cache_is_an_error(draw):
     layer = Attention(D, H)
     cache = layer.empty_cache(B, 4)
-    with pytest.raises(ValueError, match="the cache has room for 4 positions; got 5"):
+    with pytest.raises(ValueError, match="the cache holds 4 positions; got 5"):
         layer(draw(B, 3, D), cache=cache, index=2)
 
 
-def test_self_attention_later_on_needs_a_cache(draw):
+def test_self_attention_at_a_later_index_needs_a_cache(draw):
     with pytest.raises(ValueError, match="self-attention at index=2 needs a cache"):
         Attention(D, H)(draw(B, 3, D), index=2)
 
 
-def test_prepare_wants_a_layer_that_knows_its_sizes(draw):
-    with pytest.raises(ValueError, match="call the layer once before prepare"):
-        Attention(D, H).prepare(draw(B, 3, D))
+def test_precompute_needs_a_built_layer(draw):
+    with pytest.raises(ValueError, match="precompute needs a built layer"):
+        Attention(D, H).precompute(draw(B, 3, D))

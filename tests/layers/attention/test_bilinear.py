@@ -26,30 +26,30 @@ def by_loops(matrix, query, context, visible):
     return output, weights
 
 
-def test_a_matrix_stands_between_query_and_key(draw, randomise):
+def test_it_equals_its_formula(draw, randomize):
     query, context = draw(B, T, 10), draw(B, S, D)  # the query may have another width
     visible = draw(B, H, T, S) > -1
-    layer = randomise(BilinearAttention(D, H), query, context)
-    output, weights, _ = layer(query, context, attention_mask=visible)
+    layer = randomize(BilinearAttention(D, H), query, context)
+    output, weights, _ = layer.attend(query, context, attention_mask=visible)
     matrix = convert_to_numpy(layer.bilinear.kernel)
     expected = by_loops(matrix, query, context, visible)
     np.testing.assert_allclose(convert_to_numpy(output), expected[0], atol=1e-5)
     np.testing.assert_allclose(convert_to_numpy(weights), expected[1], atol=1e-5)
 
 
-def test_the_matrix_is_all_that_is_learned(draw, randomise):
-    layer = randomise(BilinearAttention(D, H), draw(B, T, 10), draw(B, S, D))
+def test_the_matrix_is_the_only_weight(draw, randomize):
+    layer = randomize(BilinearAttention(D, H), draw(B, T, 10), draw(B, S, D))
     assert [weight.shape for weight in layer.weights] == [(10, D)]
 
 
-def test_the_context_must_be_as_wide_as_what_is_compared(draw):
+def test_the_context_must_be_dim_wide(draw):
     with pytest.raises(ValueError, match="context must be dim=12 wide"):
         BilinearAttention(D, H)(draw(B, T, D), draw(B, S, 9))
 
 
-def test_a_prepared_context_is_the_context(draw, randomise):
+def test_a_precomputed_context_gives_the_same(draw, randomize):
     query, context = draw(B, T, 10), draw(B, S, D)
-    layer = randomise(BilinearAttention(D, H), query, context)
-    prepared = layer(query, layer.prepare(context))[0]
-    expected = layer(query, context)[0]
+    layer = randomize(BilinearAttention(D, H), query, context)
+    prepared = layer(query, layer.precompute(context))
+    expected = layer(query, context)
     np.testing.assert_array_equal(convert_to_numpy(prepared), convert_to_numpy(expected))

@@ -28,21 +28,21 @@ def by_loops(query, context, visible):
 def test_matches_the_definition_head_by_head(draw):
     query, context = draw(B, T, D), draw(B, S, D)
     visible = draw(B, H, T, S) > -1
-    output, weights, cache = DotAttention(D, H)(query, context, attention_mask=visible)
+    output, weights, cache = DotAttention(D, H).attend(query, context, attention_mask=visible)
     expected = by_loops(query, context, visible)
     np.testing.assert_allclose(convert_to_numpy(output), expected[0], atol=1e-5)
     np.testing.assert_allclose(convert_to_numpy(weights), expected[1], atol=1e-5)
     assert cache == ()
 
 
-def test_nothing_is_learned(draw):
+def test_it_has_no_weights(draw):
     layer = DotAttention(D, H)
     layer(draw(B, T, D))
     assert layer.weights == []
 
 
-def test_what_is_compared_must_have_one_width(draw):
-    with pytest.raises(ValueError, match=r"query must be dim=12 wide; got query \(2, 5, 10\)"):
+def test_query_and_context_must_be_dim_wide(draw):
+    with pytest.raises(ValueError, match=r"query must be dim=12 wide; got shape \(2, 5, 10\)"):
         DotAttention(D, H)(draw(B, T, 10))
-    with pytest.raises(ValueError, match=r"context must be dim=12 wide; got context \(2, 7, 8\)"):
+    with pytest.raises(ValueError, match=r"context must be dim=12 wide; got shape \(2, 7, 8\)"):
         DotAttention(D, H)(draw(B, T, D), draw(B, S, 8))

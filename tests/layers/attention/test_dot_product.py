@@ -1,4 +1,4 @@
-"""The functions behind attention, each against loops."""
+"""The functions of dot-product attention against loops."""
 
 import math
 
@@ -34,13 +34,13 @@ def test_softmax_is_over_the_keys(draw):
 
 def test_only_visible_keys_have_weight(draw):
     scores, mask = draw(B, H, T, S), draw(B, 1, T, S) > 0
-    mask[1, 0, 2] = False  # a row in which nothing may be seen
+    mask[1, 0, 2] = False  # a row without an allowed key
     weights = convert_to_numpy(masked_softmax(ops.convert_to_tensor(scores), mask))
     for b, h, t in np.ndindex(B, H, T):
-        seen = mask[b, 0, t]
+        allowed = mask[b, 0, t]
         expected = np.zeros(S)
-        if seen.any():
-            expected[seen] = softmax(scores[b, h, t][seen])
+        if allowed.any():
+            expected[allowed] = softmax(scores[b, h, t][allowed])
         np.testing.assert_allclose(weights[b, h, t], expected, atol=1e-6)
     np.testing.assert_array_equal(weights[1, :, 2], 0.0)
 

@@ -1,4 +1,4 @@
-"""Local attention: a band of keys round each query."""
+"""Local attention: a band of keys around each query."""
 
 import numpy as np
 import pytest
@@ -24,49 +24,51 @@ def check(results, expected):
         np.testing.assert_allclose(convert_to_numpy(result), want, atol=1e-5)
 
 
-def test_a_query_sees_its_window(draw, randomise, by_loops):
+def test_a_query_attends_to_its_window(draw, randomize, by_loops):
     x = draw(B, T, D)
-    layer = randomise(LocalAttention(D, H, window=3), x)
-    check(layer(x), by_loops(layer, x, x, visible=BAND[:, :T]))
+    layer = randomize(LocalAttention(D, H, window=3), x)
+    check(layer.attend(x), by_loops(layer, x, x, visible=BAND[:, :T]))
 
 
-def test_the_window_is_also_in_cross_attention(draw, randomise, by_loops):
+def test_the_window_applies_to_cross_attention(draw, randomize, by_loops):
     query, context = draw(B, T, D), draw(B, S, 8)
-    layer = randomise(LocalAttention(D, H, window=3), query, context)
+    layer = randomize(LocalAttention(D, H, window=3), query, context)
     expected = by_loops(layer, query, context, visible=BAND)
-    check(layer(query, context), expected)
+    check(layer.attend(query, context), expected)
     step = (expected[0][:, 2:], expected[1][:, :, 2:])  # queries 2 and 3 alone
-    check(layer(query[:, 2:], layer.prepare(context), index=2), step)
+    check(layer.attend(query[:, 2:], layer.precompute(context), index=2), step)
 
 
-def test_the_window_and_a_mask_both_hide(draw, randomise, by_loops):
+def test_the_window_and_a_mask_are_combined(draw, randomize, by_loops):
     query, context = draw(B, T, D), draw(B, S, D)
     mask = draw(B, 1, 1, S) > 0
-    layer = randomise(LocalAttention(D, H, window=3), query, context)
-    results = layer(query, context, attention_mask=mask)
+    layer = randomize(LocalAttention(D, H, window=3), query, context)
+    results = layer.attend(query, context, attention_mask=mask)
     check(results, by_loops(layer, query, context, visible=BAND & mask))
 
 
-def test_the_window_moves_with_the_index(draw, randomise, by_loops):
+def test_the_window_moves_with_the_index(draw, randomize, by_loops):
     x = draw(B, T, D)
-    layer = randomise(LocalAttention(D, H, window=3), x)
-    visible = np.zeros((T, S), bool)  # the cache has room for S; what comes later is hidden
+    layer = randomize(LocalAttention(D, H, window=3), x)
+    visible = np.zeros((T, S), bool)  # the cache holds S positions; later ones are masked
     visible[:, :T] = BAND[:, :T] & np.tril(np.ones((T, T), bool))
     output, weights = by_loops(layer, x, np.pad(x, ((0, 0), (0, S - T), (0, 0))), visible)
     cache = layer.empty_cache(B, S)
     for start, stop in ((0, 2), (2, 3), (3, 4)):
         mask = causal_mask(stop - start, S, start=start)
-        *results, cache = layer(x[:, start:stop], attention_mask=mask, cache=cache, index=start)
+        *results, cache = layer.attend(
+            x[:, start:stop], attention_mask=mask, cache=cache, index=start
+        )
         check(results, (output[:, start:stop], weights[:, :, start:stop]))
 
 
-def test_a_window_wider_than_the_sequence_is_plain_attention(draw, randomise, by_loops):
+def test_a_window_wider_than_the_sequence_is_plain_attention(draw, randomize, by_loops):
     x = draw(B, T, D)
-    layer = randomise(LocalAttention(D, H, window=21), x)
-    check(layer(x), by_loops(layer, x, x))
+    layer = randomize(LocalAttention(D, H, window=21), x)
+    check(layer.attend(x), by_loops(layer, x, x))
 
 
-def test_a_window_without_a_middle_is_refused():
+def test_an_even_window_is_refused():
     with pytest.raises(ValueError, match="window must be odd; got window=4"):
         LocalAttention(D, H, window=4)
     with pytest.raises(ValueError, match="window=-3"):

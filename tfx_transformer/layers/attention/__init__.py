@@ -1,8 +1,9 @@
-"""Interchangeable attention layers: each takes `(dim, num_heads, …)` and is called as
+"""Attention layers by name. Each is made with `(dim, num_heads, …)` and called as
 
-    output, weights, cache = layer(query, context, attention_mask=…, cache=…, index=…)
+    output = layer(query, context, attention_mask=…)
+    output, scores, cache = layer.attend(query, context, attention_mask=…, cache=…, index=…)
 
-`base.py` says what these are. To add one: write it in its own file, add its line below, add
+`base.py` describes these. To add one: write its file, add its line below and
 tests/layers/attention/test_<file>.py.
 """
 

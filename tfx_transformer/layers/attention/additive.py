@@ -1,4 +1,4 @@
-"""Additive attention (arXiv:1409.0473, appendix A.1.2): the score is a small network."""
+"""Additive attention (arXiv:1409.0473, appendix A.1.2)."""
 
 from keras import ops
 
@@ -9,10 +9,10 @@ from tfx_transformer.layers.dense import apply_dense, build_dense
 
 
 class AdditiveAttention(Attention):
-    """score = eᵀ tanh(Wq + Uk + b), per head; the values are the context itself.
+    """Additive (Bahdanau) attention: score = eᵀ tanh(Wq + Uk + b), per head.
 
-    Arguments and returns as in `base.py`. Query and context may have any width; the output is as
-    wide as the context.
+    The values are the context itself. Arguments and returns as in `base.py`. Query and context may
+    have any width; the output is as wide as the context.
     """
 
     def build(self, query_shape, context_shape=None):

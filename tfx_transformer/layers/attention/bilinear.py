@@ -1,4 +1,4 @@
-"""Bilinear attention (arXiv:1508.04025, equation 8, "general"): a matrix between query and key."""
+"""Bilinear attention (arXiv:1508.04025, equation 8, "general")."""
 
 from tfx_transformer.layers.attention.base import Attention
 from tfx_transformer.layers.attention.dot_product import split_heads
@@ -6,9 +6,10 @@ from tfx_transformer.layers.dense import apply_dense, build_dense
 
 
 class BilinearAttention(Attention):
-    """score = qᵀWk; head h has its own columns of W. The values are the context itself.
+    """Bilinear (Luong) attention: score = qᵀWk; head h has its own columns of W.
 
-    Arguments and returns as in `base.py`. The query may have any width; the context is `dim` wide.
+    The values are the context itself. Arguments and returns as in `base.py`. The query may have any
+    width; the context is `dim` wide.
     """
 
     def build(self, query_shape, context_shape=None):

@@ -1,13 +1,13 @@
-"""Dot-product attention as in arXiv:1508.04025, equation 8, "dot": nothing is learned."""
+"""Dot-product attention (arXiv:1508.04025, equation 8, "dot"), without weights."""
 
 from tfx_transformer.layers.attention.base import Attention
 
 
 class DotAttention(Attention):
-    """score = qᵀk, per head, without a scale; the values are the context itself.
+    """Dot-product (Luong) attention: score = qᵀk, per head, without a scale or weights.
 
-    Arguments and returns as in `base.py`. Query and context must be `dim` wide: what is compared
-    must have one size.
+    The values are the context itself. Arguments and returns as in `base.py`. Query and context must
+    be `dim` wide.
     """
 
     def build(self, query_shape, context_shape=None):

@@ -1,14 +1,14 @@
-"""The mathematics of attention as functions of tensors: nothing here has weights.
+"""Functions for dot-product attention: scores, masked softmax, weighted sum, heads.
 
 Queries have H heads. Keys and values have G: G = H in multi-head attention; when G is smaller
-(it divides H), query heads g·H/G … (g+1)·H/G − 1 read key/value head g.
+(it divides H), query heads g·H/G … (g+1)·H/G − 1 use key/value head g.
 """
 
 import math
 
 from keras import ops
 
-LOW = -1e9  # stands for −∞; scores are masked in float32, so it cannot overflow
+LOW = -1e9  # replaces −∞; scores are masked in float32, so it cannot overflow
 
 
 def dot_product_scores(q, k):
@@ -17,16 +17,16 @@ def dot_product_scores(q, k):
 
 
 def scaled_dot_product_scores(q, k):
-    """QKᵀ/√K, equation 1 of arXiv:1706.03762; q is scaled first, so that float16 has room."""
+    """QKᵀ/√K, equation 1 of arXiv:1706.03762; q is scaled first to avoid float16 overflow."""
     return dot_product_scores(q * (1.0 / math.sqrt(q.shape[-1])), k)
 
 
 def masked_softmax(scores, mask=None):
-    """Softmax over the keys, in float32; a row in which nothing may be seen is all zeros.
+    """Softmax over the keys, in float32; a row without an allowed key is all zeros.
 
     Args:
         scores: (…, T, S).
-        mask: boolean, broadcastable to the scores; True where a query may look.
+        mask: boolean, broadcastable to the scores; True = may attend.
     """
     scores = ops.cast(scores, "float32")
     if mask is None:
@@ -53,12 +53,12 @@ def merge_heads(x):
 
 
 def _softmax(scores):
-    """Keras's, but for a lone key, at which it would warn."""
+    """Keras's softmax, except for a single key, for which it would warn."""
     return ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
 
 
 def _by_group(x, y):
-    """matmul of (B, H, T, A) with (B, G, A, C), where H/G heads of x share one of y."""
+    """matmul of (B, H, T, A) with (B, G, A, C), where H/G heads of x share one head of y."""
     num_heads, num_groups = x.shape[1], y.shape[1]
     if num_heads == num_groups:
         return ops.matmul(x, y)

@@ -5,7 +5,7 @@ from tfx_transformer.layers.attention.multi_head import MultiHeadAttention
 
 
 class GroupedQueryAttention(MultiHeadAttention):
-    """`num_heads` query heads read `num_kv_heads` key/value heads, and only these are cached.
+    """Multi-head attention with fewer key/value heads than query heads, and a smaller cache.
 
     Arguments and returns as in `multi_head.py`, and:
 

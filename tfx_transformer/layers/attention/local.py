@@ -1,4 +1,4 @@
-"""Local attention (arXiv:1508.04025, section 3.2, local-m): each query sees a window of keys."""
+"""Local attention (arXiv:1508.04025, section 3.2, local-m)."""
 
 from keras import ops
 
@@ -8,12 +8,12 @@ from tfx_transformer.layers.masks import combine_masks, local_mask
 
 
 class LocalAttention(MultiHeadAttention):
-    """Multi-head attention in which query t sees keys t − window//2 … t + window//2.
+    """Multi-head attention from query t to keys t − window//2 … t + window//2.
 
     Arguments and returns as in `multi_head.py`, and:
 
     Args:
-        window: how many keys a query sees; odd, so that it stands in the middle.
+        window: number of keys per query; odd, with the query in the middle.
     """
 
     def __init__(self, dim, num_heads, window=21, **kwargs):
@@ -21,8 +21,8 @@ class LocalAttention(MultiHeadAttention):
         check_positive(window=window)
         if window % 2 == 0:
             raise ValueError(f"window must be odd; got window={window}")
-        self.window = window
 
-    def weigh(self, scores, attention_mask, index, training):
+    def normalize_scores(self, scores, attention_mask, index, training):
         band = local_mask(*ops.shape(scores)[2:], window=self.window, start=index)
-        return super().weigh(scores, combine_masks(attention_mask, band), index, training)
+        mask = combine_masks(attention_mask, band)
+        return super().normalize_scores(scores, mask, index, training)

@@ -9,28 +9,27 @@ from tfx_transformer.layers.position import POSITION
 
 
 class MultiHeadAttention(Attention):
-    """softmax(QKᵀ/√K)V in H learned sub-spaces at once, joined by a last projection.
+    """Multi-head attention: softmax(QKᵀ/√K)V in H heads, then an output projection.
 
     Arguments and returns as in `base.py`, and:
 
     Args:
         qkv_bias: whether queries, keys and values have a bias; the output always has one.
-        position: None, or a position that acts inside attention: "rotary", "relative" or a dict
+        position: None, or a position layer inside attention: "rotary", "relative" or a dict
             like {"kind": "relative", "max_distance": 16}.
     """
 
     def __init__(self, dim, num_heads, qkv_bias=True, position=None, **kwargs):
         super().__init__(dim, num_heads, **kwargs)
-        self.qkv_bias, self.position = qkv_bias, position
-        self.place = None
+        self.position_layer = None
         if position is not None:
             if POSITION.find(position)[0].acts_on == "tokens":
                 inside = [name for name in POSITION if POSITION[name].acts_on != "tokens"]
                 raise ValueError(
-                    f"position={position!r} belongs before the first block; "
-                    f"inside attention: {', '.join(inside)}"
+                    f"position must act inside attention: {', '.join(inside)}; "
+                    f"got position={position!r}, which belongs before the first block"
                 )
-            self.place = POSITION.make(position, dtype=self.dtype_policy, name="position")
+            self.position_layer = POSITION.make(position, dtype=self.dtype_policy, name="position")
 
     def build(self, query_shape, context_shape=None):
         query_dim, context_dim = query_shape[-1], (context_shape or query_shape)[-1]
@@ -39,25 +38,24 @@ class MultiHeadAttention(Attention):
         self.query = build_dense(self, "query", query_dim, self.dim, use_bias=bias)
         self.key_value = build_dense(self, "key_value", context_dim, kv_dim, 2, use_bias=bias)
         self.out = build_dense(self, "output", self.dim, self.dim)
-        if self.place is not None:
-            self.place.build((None, self.num_heads, None, self.dim // self.num_heads))
+        if self.position_layer is not None:
+            self.position_layer.build((None, self.num_heads, None, self.dim // self.num_heads))
 
     def project_query(self, query, index):
         q = split_heads(apply_dense(self.query, query), self.num_heads)
-        return self._place("heads", q, index)
+        return self._add_position("heads", q, index)
 
     def project_context(self, context, index):
         k, v = ops.split(apply_dense(self.key_value, context), 2, axis=-1)
         k, v = split_heads(k, self.num_kv_heads), split_heads(v, self.num_kv_heads)
-        return self._place("heads", k, index), v
+        return self._add_position("heads", k, index), v
 
     def score(self, q, k, index):
-        return self._place("scores", scaled_dot_product_scores(q, k), index)
+        return self._add_position("scores", scaled_dot_product_scores(q, k), index)
 
     def project_output(self, x):
         return apply_dense(self.out, x)
 
-    def _place(self, what, x, index):
-        if self.place is None or self.place.acts_on != what:
-            return x
-        return self.place(x, start=index)
+    def _add_position(self, acts_on, x, index):
+        layer = self.position_layer
+        return x if layer is None or layer.acts_on != acts_on else layer(x, start=index)

@@ -1,0 +1,136 @@
+"""Base classes of all models: default names, building, decoding state, checks of images."""
+
+from typing import Any
+
+import keras
+
+from tfx_transformer.checks import check_positive, check_whole
+from tfx_transformer.config import Serializable
+from tfx_transformer.layers.dense import apply_dense, build_dense
+from tfx_transformer.layers.recurrent import RecurrentDecoder
+
+Shape = tuple[int | None, ...]
+
+
+class BaseModel(Serializable, keras.Model):
+    """A Keras model that declares its input shapes and the order of its layers.
+
+    A subclass has a class attribute `variants`, sizes by name, and defines `input_shapes`,
+    `build_layers`, `layer_groups`, `call` and `attention_maps`. Its default name is that of its
+    file, which is also its name in MODELS.
+    """
+
+    variants: dict[str, dict[str, Any]]
+
+    def __init__(self, **kwargs):
+        model = next(kind for kind in type(self).__mro__ if "variants" in vars(kind))
+        kwargs["name"] = kwargs.get("name") or model.__module__.rpartition(".")[2]
+        super().__init__(**kwargs)
+
+    def input_shapes(self) -> Shape | dict[str, Shape]:
+        """Shapes of the inputs, with None for any size; the default is tokens (B, T)."""
+        return None, None
+
+    def build(self, input_shape=None):
+        """Create the weights, once; `input_shape` is not used, see `input_shapes`."""
+        if not self.built:
+            self.build_layers()
+
+    def make_blocks(self, kind, depth: int, name: str = "block", **options) -> list[Any]:
+        """`depth` blocks by `make`; the rate of `drop_path` grows linearly from 0."""
+        rate = options.pop("drop_path", getattr(self, "drop_path", 0.0))
+        rates = [rate * i / max(depth - 1, 1) for i in range(depth)]
+        return [
+            self.make(kind, drop_path=rates[i], name=f"{name}_{i}", **options) for i in range(depth)
+        ]
+
+    def layer_groups(self) -> list[list[keras.layers.Layer | keras.Variable]]:
+        """Layers and single weights from input to output: embeddings, then blocks in order.
+
+        Layer-wise learning rate decay gives each group a rate; weights in no group, such as those
+        of the head, get the full rate.
+        """
+        raise TypeError(f"{type(self).__name__} does not define layer_groups")
+
+
+class RecurrentModel(BaseModel):
+    """A model that generates tokens by a `RecurrentDecoder`, its `decoder`.
+
+    A subclass defines `encode(inputs, training=None) -> constant, carry`, the decoder's state.
+    """
+
+    decoder: RecurrentDecoder
+
+    def initial_state(self, inputs, max_length):
+        """State of decoding; the size of a recurrent state does not depend on `max_length`."""
+        constant, carry = self.encode(inputs)
+        return {"constant": constant, "carry": carry}
+
+    def step(self, tokens, state, index):
+        """Tokens (B,) at position `index` → logits (B, V) of the next tokens, and the new state."""
+        constant = state["constant"]
+        logits, carry = self.decoder(tokens[:, None], constant, state["carry"], index=index)
+        return logits[:, 0], {"constant": constant, "carry": carry}
+
+    def attention_maps(self, inputs):
+        """{"decoder/cross": (B, H, T, S)}; empty without attention."""
+        _, scores, _ = self.decoder.attend(inputs["target"], *self.encode(inputs))
+        return {"decoder/cross": scores["weights"]} if scores else {}
+
+
+class ImageModel(BaseModel):
+    """An image classifier: images (B, h, w, C) → logits (B, num_classes), or features (B, D).
+
+    A subclass defines `encode(images, training=None) -> features, attention maps`, and calls
+    `build_head`.
+    """
+
+    def __init__(self, num_classes, image_size, channels, **kwargs):
+        super().__init__(**kwargs)
+        check_whole(num_classes=num_classes)
+        check_positive(image_size=image_size, channels=channels)
+
+    def input_shapes(self):
+        return None, self.image_size, self.image_size, self.channels
+
+    def build_head(self, dim):
+        if self.num_classes:
+            self.head = build_dense(self, "head", dim, self.num_classes)
+
+    def call(self, images, training=None):
+        features, _ = self.encode(images, training=training)
+        return apply_dense(self.head, features) if self.num_classes else features
+
+    def attention_maps(self, images):
+        """{"block_0/self": (B, H, N, N), …}; class tokens come first among the N."""
+        return self.encode(images)[1]
+
+
+def run_blocks(blocks, x, contexts=None, caches=None, **options):
+    """Apply Transformer blocks to x (B, T, D) → output, attention maps by name, new caches.
+
+    contexts: the context of each block with cross-attention.
+    """
+    maps, new_caches = {}, []
+    for i, block in enumerate(blocks):
+        context, cache = contexts and contexts[i], caches and caches[i]
+        x, scores, cache = block.attend(x, context, cache=cache, **options)
+        maps |= {f"{block.name}/{kind}": values for kind, values in scores.items()}
+        new_caches.append(cache)
+    return x, maps, new_caches
+
+
+def check_images(images, channels: int) -> None:
+    """Raise unless images are a batch (B, height, width, C) of floating-point pixels."""
+    shape, dtype = tuple(images.shape), keras.backend.standardize_dtype(images.dtype)
+    if len(shape) != 4 or shape[-1] != channels:
+        hint = "; add a batch axis: images[None]" if len(shape) == 3 else ""
+        raise ValueError(
+            f"images must have shape (B, height, width, {channels}); got {shape}{hint}"
+        )
+    if "float" not in dtype:
+        raise ValueError(
+            "images must be floating-point, in the range that the model was trained on; "
+            f"got {dtype}. For the range -1 to 1 use images / 127.5 - 1; "
+            "the Classifier pipeline decodes and normalizes image files"
+        )

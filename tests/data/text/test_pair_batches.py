@@ -1,0 +1,285 @@
+"""Batches against plain Python loops: shift, padding, weights, order, resuming."""
+
+from collections import Counter
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from tfx_transformer.data import (
+    END,
+    PAD,
+    START,
+    Pairs,
+    append_end,
+    encode_source,
+    evaluation_data,
+    load_pairs,
+    shift,
+    train_tokenizer,
+    training_data,
+)
+from tfx_transformer.data.buckets import EMPTY
+
+BUDGET, LONGEST = 130, 20
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """Phrases, some of them long, one of them empty after normalization."""
+    emoji = load_pairs("embedded:emoji/en-ko", "test")
+    source = [*emoji.source, *(" ".join(emoji.source[i : i + 7]) for i in range(45)), "\u200b"]
+    return Pairs("mine", source, [*emoji.target, *emoji.target[:46]])
+
+
+@pytest.fixture(scope="module")
+def tokenizers(phrases):
+    """One for each side, of different sizes."""
+    return train_tokenizer(phrases["en"], 600), train_tokenizer(phrases["ko"], 1200)
+
+
+@pytest.fixture(scope="module")
+def data(pairs, tokenizers):
+    return training_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, seed=5)
+
+
+def as_lists(dataset):
+    """Batches as tuples of plain lists, so that they can be compared."""
+    return [
+        (x["source"].tolist(), x["target"].tolist(), targets.tolist(), weights.tolist())
+        for x, targets, weights in dataset.as_numpy_iterator()
+    ]
+
+
+def pad(row, length):
+    return row + [PAD] * (length - len(row))
+
+
+def encoded(pairs, tokenizers):
+    return [
+        tokenizer.encode_list(texts)
+        for tokenizer, texts in zip(tokenizers, (pairs.source, pairs.target), strict=True)
+    ]
+
+
+def test_shift_puts_start_before_the_inputs_and_end_after_the_targets():
+    ids = tf.ragged.constant([[7, 8, 9], [], [5]], dtype=tf.int32)
+    decoder_input, targets = shift(ids)
+    assert decoder_input.to_list() == [[START, 7, 8, 9], [START], [START, 5]]
+    assert targets.to_list() == [[7, 8, 9, END], [END], [5, END]]
+    assert append_end(ids).to_list() == targets.to_list()
+
+
+def test_batches_match_the_definition_in_every_row(data, pairs, tokenizers):
+    sources, targets = encoded(pairs, tokenizers)
+    kept = [
+        (s, t)
+        for s, t in zip(sources, targets, strict=True)
+        if s and t and max(len(s), len(t)) < LONGEST
+    ]
+    batches = as_lists(data.dataset(epoch=2))
+    for batch, order in zip(batches, data.epoch_batches(2), strict=True):
+        expected = []
+        for row in order.rows:
+            source, target = kept[order.rows[0] if row == EMPTY else row]
+            weight = 0.0 if row == EMPTY else 1.0
+            expected.append(
+                (
+                    pad([*source, END], order.length),
+                    pad([START, *target], order.length),
+                    pad([*target, END], order.length),
+                    [weight] * (len(target) + 1) + [0.0] * (order.length - len(target) - 1),
+                )
+            )
+        assert batch == tuple(map(list, zip(*expected, strict=True)))
+    assert any(EMPTY in order.rows for order in data.epoch_batches(2))
+
+
+def test_the_types_are_those_that_keras_expects(data):
+    (inputs, targets, weights) = next(iter(data.dataset()))
+    assert {x.dtype for x in (*inputs.values(), targets)} == {tf.int32}
+    assert weights.dtype == tf.float32
+    assert set(inputs) == {"source", "target"}
+
+
+def test_every_pair_occurs_exactly_once_in_an_epoch(data, pairs, tokenizers):
+    counts = Counter()
+    for source, _, targets, weights in as_lists(data.dataset(epoch=1)):
+        rows = [i for i, row in enumerate(weights) if any(row)]
+        texts = [
+            tokenizer.decode_list([ids[i] for i in rows])
+            for tokenizer, ids in zip(tokenizers, (source, targets), strict=True)
+        ]
+        counts.update(zip(*texts, strict=True))
+    sources, targets = encoded(pairs, tokenizers)
+    expected = Counter(
+        (tokenizers[0].normalize(one), tokenizers[1].normalize(other))
+        for one, other, s, t in zip(pairs.source, pairs.target, sources, targets, strict=True)
+        if s and t and max(len(s), len(t)) < LONGEST
+    )
+    assert counts == expected
+    assert data.report.pairs == sum(expected.values())
+    assert data.report.pairs + sum(data.report.skipped.values()) == len(pairs)
+
+
+def test_too_long_and_empty_pairs_are_counted(data, pairs, tokenizers):
+    sources, targets = encoded(pairs, tokenizers)
+    long = sum(max(len(s), len(t)) >= LONGEST for s, t in zip(sources, targets, strict=True))
+    assert long >= 5
+    assert data.report.skipped == {"over 20 tokens": long, "empty after normalization": 1}
+
+
+def test_there_are_few_shapes_and_none_exceeds_the_token_budget(data):
+    shapes = {x["source"].shape for x, _, _ in data.dataset()}
+    shapes |= {x["target"].shape for x, _, _ in data.dataset()}
+    assert shapes == set(data.report.shapes)
+    assert 2 <= len(shapes) <= 4
+    assert all(rows * length <= BUDGET for rows, length in shapes)
+
+
+def test_the_report_counts_the_content_of_the_batches(data):
+    batches = [(x["source"], x["target"], y) for x, y, _ in data.dataset()]
+    weights = [w for _, _, w in data.dataset()]
+    real = [tf.reduce_any(w > 0, axis=1) for w in weights]
+    tokens = [
+        sum(int(tf.math.count_nonzero(b[side][r])) for b, r in zip(batches, real, strict=True))
+        for side in (0, 2)
+    ]
+    positions = sum(b[0].numpy().size + b[1].numpy().size for b in batches)
+    report = data.report
+    assert [report.source_tokens, report.target_tokens] == tokens
+    assert report.padding == pytest.approx(1 - sum(tokens) / positions)
+    assert report.steps_per_epoch == data.steps_per_epoch == len(batches)
+
+
+def test_the_report_is_one_line(data):
+    line = str(data.report)
+    assert "\n" not in line
+    assert f"{data.report.pairs:,} pairs (skipped: " in line
+    assert f"{data.steps_per_epoch} batches of {len(data.report.shapes)} shapes" in line
+    assert line.endswith(f"{data.report.padding:.0%} padding")
+
+
+def test_the_same_seed_and_epoch_give_the_same_batches(data, pairs, tokenizers):
+    options = {"token_budget": BUDGET, "max_length": LONGEST}
+    again = training_data(pairs, *tokenizers, **options, seed=5)
+    other = training_data(pairs, *tokenizers, **options, seed=6)
+    assert as_lists(data.dataset(3)) == as_lists(again.dataset(3))
+    assert as_lists(data.dataset(3)) != as_lists(data.dataset(4))
+    assert as_lists(data.dataset(3)) != as_lists(other.dataset(3))
+
+
+@pytest.mark.parametrize("n_best", [1, 4])
+def test_a_run_resumed_at_any_step_equals_the_uninterrupted_one(pairs, tokenizers, n_best):
+    def fresh():
+        return training_data(
+            pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, n_best=n_best
+        )
+
+    data, resumed = fresh(), fresh()
+    steps = data.steps_per_epoch
+    whole = as_lists(data.stream().take(3 * steps))
+    for epoch, step in [(0, 5), (1, 0), (1, steps - 1), (1, steps), (2, 3)]:
+        batches = as_lists(resumed.stream(epoch, step).take(4))
+        assert batches == whole[epoch * steps + step :][:4]
+    assert as_lists(resumed.dataset(1, 7)) == whole[steps + 7 : 2 * steps]
+
+
+def test_subword_regularization_samples_another_segmentation_in_each_epoch(pairs, tokenizers, data):
+    varied = training_data(
+        pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, seed=5, n_best=6, alpha=0.1
+    )
+    segmentations = []
+    for epoch in range(2):
+        plain, sampled = as_lists(data.dataset(epoch)), as_lists(varied.dataset(epoch))
+        changed = 0
+        for one, other in zip(plain, sampled, strict=True):
+            for side, tokenizer in ((0, tokenizers[0]), (2, tokenizers[1])):
+                assert np.shape(one[side]) == np.shape(other[side])
+                assert tokenizer.decode_list(one[side]) == tokenizer.decode_list(other[side])
+                assert all(END in row for row in other[side])  # nothing is truncated
+            changed += one[2] != other[2]
+        assert changed > len(plain) / 2
+        rows = [row[: row.index(END)] for batch in sampled for row in batch[2]]
+        segmentations.append(dict(zip(tokenizers[1].decode_list(rows), rows, strict=True)))
+    first, second = segmentations
+    assert first.keys() == second.keys()
+    assert sum(first[text] != second[text] for text in first) > len(first) / 4
+
+
+def test_evaluation_keeps_every_pair_and_truncates_long_ones(pairs, tokenizers):
+    data = evaluation_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST)
+    sources, targets = encoded(pairs, tokenizers)
+    longest = LONGEST - 1
+    rows = {}
+    for batch, order in zip(as_lists(data.dataset()), data.epoch_batches(), strict=True):
+        for row, source, target, weights in zip(
+            order.rows, batch[0], batch[2], batch[3], strict=True
+        ):
+            if row != EMPTY:
+                rows[row] = source, target
+                assert sum(weights) == min(len(targets[row]), longest) + 1
+    assert sorted(rows) == list(range(len(pairs)))
+    for row, (source, target) in rows.items():
+        assert source == pad([*sources[row][:longest], END], len(source))
+        assert target == pad([*targets[row][:longest], END], len(target))
+    long = sum(max(len(s), len(t)) > longest for s, t in zip(sources, targets, strict=True))
+    assert data.report.truncated == long > 0
+    assert data.report.pairs == len(pairs)
+
+
+def test_evaluation_has_a_fixed_order(pairs, tokenizers):
+    data = evaluation_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST)
+    assert as_lists(data.dataset(0)) == as_lists(data.dataset(1))
+
+
+def test_sources_are_encoded_for_decoding_as_in_training(data, tokenizers):
+    (inputs, _, _) = next(iter(data.dataset()))
+    texts = tokenizers[0].decode(inputs["source"])
+    ids = encode_source(tokenizers[0], texts)
+    np.testing.assert_array_equal(ids, inputs["source"][:, : ids.shape[1]])
+    assert not np.any(inputs["source"][:, ids.shape[1] :])
+
+
+def test_a_source_is_truncated_to_the_maximum_length_with_its_end(tokenizers):
+    text = "man running " * 9
+    ids = encode_source(tokenizers[0], [text, ""], max_length=6).numpy().tolist()
+    assert ids == [tokenizers[0].encode_list([text])[0][:5] + [END], pad([END], 6)]
+
+
+def test_keras_trains_and_evaluates_on_the_batches(data, tokenizers):
+    sizes = [tokenizer.vocab_size for tokenizer in tokenizers]
+    source, target = (keras.Input([None], dtype="int32", name=n) for n in ("source", "target"))
+    memory = ops.mean(keras.layers.Embedding(sizes[0], 8)(source), axis=1, keepdims=True)
+    logits = keras.layers.Dense(sizes[1])(keras.layers.Embedding(sizes[1], 8)(target) + memory)
+    model = keras.Model({"source": source, "target": target}, logits)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.02), loss=loss, jit_compile=False)
+    before = model.evaluate(data.dataset(), verbose=0)
+    model.fit(data.stream(), steps_per_epoch=data.steps_per_epoch, verbose=0, shuffle=False)
+    assert model.evaluate(data.dataset(), verbose=0) < 0.9 * before
+
+
+def test_the_number_of_rows_is_a_multiple_of_the_replicas(pairs, tokenizers):
+    data = training_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, multiple=3)
+    assert all(rows % 3 == 0 for rows, _ in data.report.shapes)
+
+
+def test_pairs_that_are_all_too_long_are_an_error(pairs, tokenizers):
+    with pytest.raises(
+        ValueError, match=r"no pair of mine is left: \d+ are longer than max_length=1 "
+    ):
+        training_data(pairs, *tokenizers, max_length=1)
+
+
+def test_subword_regularization_needs_unigram_tokenizers(pairs, tokenizers, phrases):
+    pairs_only = train_tokenizer(phrases["ko"], 1200, kind="bpe")
+    with pytest.raises(ValueError, match="needs unigram tokenizers on both sides; got n_best=4"):
+        training_data(pairs, tokenizers[0], pairs_only, n_best=4)
+
+
+def test_a_token_budget_below_one_row_is_refused(pairs, tokenizers):
+    with pytest.raises(ValueError, match="token_budget=15, multiple=1, max_length=16"):
+        training_data(pairs, *tokenizers, token_budget=15, max_length=16)

@@ -1,0 +1,131 @@
+"""One export and one load for all pipelines and formats."""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfx_transformer import __version__
+from tfx_transformer import export as package
+from tfx_transformer.export import FORMATS, export, is_export, load
+from tfx_transformer.pipelines import PIPELINES
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory, request):
+    """A function: the kind of a pipeline → the folder of its SavedModel, written once."""
+    folders = {}
+
+    def folder_of(kind):
+        if kind not in folders:
+            pipeline = request.getfixturevalue(kind)
+            folders[kind] = export(pipeline, tmp_path_factory.mktemp(kind) / "export", "a card")
+        return folders[kind]
+
+    return folder_of
+
+
+def test_every_format_is_a_module_of_the_folder():
+    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")} - {"__init__"}
+    assert set(FORMATS) == files and list(FORMATS) == sorted(FORMATS)
+    for name, module in FORMATS.items():
+        assert module.__name__ == f"{package.__name__}.{name}"
+        assert callable(module.write) and set(module.KINDS) <= set(PIPELINES) and module.KINDS
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+class TestEveryKind:
+    def test_an_export_is_called_like_its_pipeline(self, kind, exports, items, request):
+        pipeline, loaded = request.getfixturevalue(kind), load(exports(kind), kind)
+        assert loaded.kind == kind
+        results = loaded(items[kind])
+        for item, result in zip(items[kind], results, strict=True):
+            expected = pipeline(item)
+            assert type(result) is type(expected) and loaded([item]) == [loaded(item)]
+            if isinstance(expected, dict):
+                expected = pytest.approx(expected, abs=1e-5)
+            assert result == expected and loaded(item) == expected
+        assert results[0] and loaded([]) == []
+        assert {type(result) for result in loaded.results(items[kind])} == {pipeline.result}
+        assert set(loaded.signatures) == set(pipeline.signatures())
+        empty = loaded.predict(np.array([], object))
+        assert {len(value) for value in empty.values()} == {0}
+
+    def test_its_description_is_in_the_folder(self, kind, exports, request):
+        folder, pipeline = exports(kind), request.getfixturevalue(kind)
+        info = json.loads((folder / "export.json").read_text("utf-8"))
+        assert info == {
+            "kind": kind,
+            "format": "saved_model",
+            "options": json.loads(json.dumps(pipeline.options())),
+            "versions": {"tfx_transformer": __version__, "tensorflow": version("tensorflow")},
+        }
+        assert load(folder).options == info["options"]
+        assert is_export(folder) and (folder / "README.md").read_text() == "a card"
+
+    def test_another_kind_is_refused(self, kind, exports):
+        other = next(name for name in PIPELINES if name != kind)
+        with pytest.raises(ValueError, match=f"must be an export of a {other}; it holds a {kind}$"):
+            load(exports(kind), other)
+
+
+def test_a_folder_without_a_description_is_refused_with_one_line(tmp_path):
+    assert not is_export(tmp_path)
+    with pytest.raises(
+        ValueError, match="is not an export of this package: .*export.json"
+    ) as error:
+        load(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "format, message",
+    [("litert", "has the format litert, which cannot be loaded"), ("coreml", "unknown format")],
+)
+def test_formats_that_cannot_be_loaded_are_refused(format, message, tmp_path):
+    info = {"kind": "classifier", "format": format, "options": {}}
+    (tmp_path / "export.json").write_text(json.dumps(info))
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path)
+
+
+def test_an_existing_folder_is_not_overwritten(classifier, tmp_path):
+    with pytest.raises(ValueError, match="already exists: choose another folder, or remove it"):
+        export(classifier, tmp_path)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_failing_write_leaves_no_folder_behind(format, request, tmp_path, monkeypatch):
+    def write(pipeline, folder):
+        (folder / "half").write_text("a part of it")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(FORMATS[format], "write", write)
+    pipeline = request.getfixturevalue(FORMATS[format].KINDS[0])
+    with pytest.raises(OSError, match="disk full"):
+        export(pipeline, tmp_path / "export", format=format)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_rest_of_an_interrupted_export_is_replaced(classifier, tmp_path, monkeypatch):
+    monkeypatch.setattr(FORMATS["litert"], "write", lambda pipeline, folder: None)
+    (tmp_path / "export.tmp").mkdir()
+    (tmp_path / "export.tmp/half").write_text("a part of it")
+    folder = export(classifier, tmp_path / "export", format="litert")
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "export.json"]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_what_cannot_be_exported_is_refused(translator, exports, tmp_path):
+    with pytest.raises(ValueError, match="unknown format 'coreml'; known: ctranslate2, litert"):
+        export(translator, tmp_path / "export", format="coreml")
+    known = "ctranslate2 or saved_model"
+    with pytest.raises(ValueError, match=f"format of a translator must be {known}; got litert"):
+        export(translator, tmp_path / "export", format="litert")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'max_positions'"):
+        export(translator, tmp_path / "export", max_positions=9)
+    with pytest.raises(ValueError, match="pipeline must be a Pipeline; got ExportedPipeline"):
+        export(load(exports("translator")), tmp_path / "export")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,133 @@
+"""Calls on one item and on lists, for a predictor that only counts and for every pipeline."""
+
+import inspect
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfx_transformer.pipelines import PIPELINES
+from tfx_transformer.pipelines.base import Pipeline, Prediction, Predictor
+from tfx_transformer.pipelines.translator import Translation
+
+TEXTS = ["c c c", "a", "d d d d", "b b", "e e e e e"]
+NOT_STORED = {"model", "tokenizer", "source_tokenizer", "target_tokenizer"}  # in export.json
+
+
+class UpperCase(Predictor):
+    """Translates to upper case; the subwords are the words, each aligned with itself."""
+
+    kind, result = "translator", Translation
+
+    def __init__(self):
+        self.calls = []  # batch sizes
+
+    def predict(self, texts):
+        self.calls.append(len(texts))
+        words = tf.strings.split(tf.constant(texts)).to_tensor("")
+        upper = tf.strings.upper(tf.constant(texts))
+        return {
+            "text": upper,
+            "score": tf.ones(len(texts)),
+            "n_best": tf.stack([upper, upper], axis=1),
+            "n_best_score": tf.tile([[1.0, 0.5]], [len(texts), 1]),
+            "pieces": words,
+            "source_pieces": words,
+            "alignment": tf.eye(tf.shape(words)[1], batch_shape=[len(texts)]),
+        }
+
+
+@pytest.fixture
+def predictor():
+    return UpperCase()
+
+
+def test_the_order_is_kept_and_items_of_similar_length_share_a_batch(predictor):
+    results = list(predictor.results(TEXTS, batch_size=2))
+    assert [result.text for result in results] == [text.upper() for text in TEXTS]
+    assert predictor.calls == [2, 2, 1]
+    assert [len(result.pieces) for result in results] == [3, 1, 4, 2, 5]  # no padding
+    assert results[3].source_pieces == ["b", "b"]
+    np.testing.assert_array_equal(results[3].alignment, np.eye(2))
+    assert results[0].n_best == [("C C C", 1.0), ("C C C", 0.5)] and results[0].score == 1
+
+
+def test_results_are_returned_before_all_items_are_read(predictor):
+    read = []
+
+    def lines():
+        for text in TEXTS:
+            read.append(text)
+            yield text
+
+    results = predictor.results(lines(), batch_size=8, read_ahead=2)
+    assert next(results).text == "C C C" and read == TEXTS[:2]
+    assert [result.text for result in results] == [text.upper() for text in TEXTS[1:]]
+    assert predictor.calls == [2, 2, 1]
+
+
+def test_one_item_gives_one_result_and_any_iterable_a_list(predictor):
+    assert predictor("a b") == predictor(b"a b") == "A B"
+    assert predictor(["a b"]) == predictor(iter(["a b"])) == predictor(np.array(["a b"])) == ["A B"]
+
+
+def test_no_items_give_no_results(predictor):
+    assert list(predictor.results([])) == predictor([]) == [] and predictor.calls == []
+
+
+@pytest.mark.parametrize("option", ["batch_size", "read_ahead"])
+def test_sizes_must_be_positive(predictor, option):
+    with pytest.raises(ValueError, match=f"{option} must be a whole number above zero"):
+        list(predictor.results(TEXTS, **{option: 0}))
+
+
+def test_a_prediction_maps_labels_to_probabilities():
+    outputs = {
+        "labels": np.array([[b"a", "개".encode()]] * 2, object),
+        "scores": np.array([[0.75, 0.25]] * 2, "float32"),
+        "is_readable": np.array([True, False]),
+    }
+    assert Prediction.unpack(outputs, 0).value == {"a": 0.75, "개": 0.25}
+    assert Prediction.unpack(outputs, 1).value == {}
+    del outputs["is_readable"]
+    assert Prediction.unpack(outputs, 1).classes == [("a", 0.75), ("개", 0.25)]
+
+
+def test_a_pipeline_must_define_signatures_and_options():
+    with pytest.raises(TypeError, match="options.*signatures"):
+        type("Incomplete", (Pipeline,), {})()
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+class TestEveryPipeline:
+    @pytest.fixture
+    def pipeline(self, kind, request):
+        return request.getfixturevalue(kind)
+
+    def test_one_item_gives_one_result_and_a_list_a_list(self, kind, pipeline, items):
+        results = pipeline(items[kind], batch_size=2)
+        for item, result in zip(items[kind], results, strict=True):
+            alone = pipeline(item)
+            assert type(alone) is (dict if "classifier" in kind else str)
+            assert alone == (
+                pytest.approx(result, abs=1e-5) if isinstance(result, dict) else result
+            )
+            assert pipeline([item]) == [alone]
+        assert results[0] and pipeline([]) == []
+
+    def test_results_have_the_class_of_the_pipeline(self, kind, pipeline, items):
+        results = list(pipeline.results(items[kind]))
+        assert {type(result) for result in results} == {pipeline.result}
+        assert [result.value for result in results] == pipeline(items[kind])
+
+    def test_an_empty_batch_gives_empty_outputs(self, kind, pipeline):
+        outputs = pipeline.predict(tf.constant([], tf.string))
+        assert {len(value) for value in outputs.values()} == {0}
+
+    def test_it_describes_itself_for_export(self, kind, pipeline):
+        assert pipeline.kind == kind and PIPELINES[kind].__module__.endswith(f".{kind}")
+        assert pipeline.signatures()["serving_default"] is pipeline.predict
+        stored = json.loads(json.dumps(pipeline.options()))
+        assert set(stored) >= set(inspect.signature(type(pipeline)).parameters) - NOT_STORED
+        assert bool(pipeline.resources()) == (kind != "classifier")

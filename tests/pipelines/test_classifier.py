@@ -1,0 +1,72 @@
+"""Image files in, class names out, with an untrained model."""
+
+from io import BytesIO
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from tfx_transformer.pipelines import Classifier
+
+
+def png(height, width, seed=0):
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), "uint8")
+    return tf.io.encode_png(pixels).numpy()
+
+
+def test_the_most_likely_classes_come_first(classifier):
+    files = tf.constant([png(31, 20), png(16, 47, 1)])
+    outputs = classifier.predict(files)
+    images, _ = classifier.read(files)
+    logits = np.asarray(classifier.model(images / 127.5 - 1), "float64")
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    for row in range(2):
+        order = np.argsort(-probabilities[row])[:3]
+        labels = [label.decode() for label in outputs["labels"][row].numpy()]
+        assert labels == [classifier.class_names[i] for i in order]
+        np.testing.assert_allclose(outputs["scores"][row], probabilities[row][order], atol=1e-5)
+        assert outputs["label"][row] == outputs["labels"][row, 0]
+        assert outputs["score"][row] == outputs["scores"][row, 0]
+
+
+def test_an_unreadable_image_has_no_label_and_the_others_keep_theirs(classifier):
+    good = [png(20, 30), png(16, 16, 1)]
+    files = [b"", good[0], good[0][:50], b"GIF89a", good[1]]
+    outputs = classifier.predict(tf.constant(files))
+    assert outputs["is_readable"].numpy().tolist() == [False, True, False, False, True]
+    alone = classifier.predict(tf.constant(good))
+    assert outputs["labels"].numpy()[[1, 4]].tolist() == alone["labels"].numpy().tolist()
+    np.testing.assert_allclose(outputs["scores"].numpy()[[1, 4]], alone["scores"], atol=1e-6)
+    assert outputs["label"].numpy()[[0, 2, 3]].tolist() == [b""] * 3
+    assert outputs["score"].numpy()[[0, 2, 3]].tolist() == [0] * 3
+
+
+def test_a_batch_may_be_empty_or_without_a_readable_image(classifier):
+    assert classifier.predict(tf.constant([], tf.string))["label"].shape == (0,)
+    assert classifier.predict(tf.constant([b"?", b"!"]))["label"].numpy().tolist() == [b"", b""]
+
+
+@pytest.mark.parametrize("encode", ["png", "jpeg", "gif", "bmp"])
+def test_every_image_format_is_read(classifier, encode):
+    file = BytesIO()
+    Image.new("RGB", (24, 24), (200, 100, 50)).save(file, encode)
+    images, is_readable = classifier.read(tf.constant([file.getvalue()]))
+    assert is_readable.numpy().tolist() == [True]
+    np.testing.assert_allclose(images[0, 8, 8], [200, 100, 50], atol=4)
+
+
+def test_pixels_have_the_classes_of_their_file(classifier):
+    file = png(16, 16)
+    images, _ = classifier.read(tf.constant([file]))
+    expected = classifier.predict(tf.constant([file]))
+    outputs = classifier.predict_pixels(images / 255)
+    assert outputs["labels"].numpy().tolist() == expected["labels"].numpy().tolist()
+    np.testing.assert_allclose(outputs["scores"], expected["scores"], atol=1e-5)
+    every = classifier.predict_scores(images / 255)["scores"].numpy()
+    np.testing.assert_allclose(np.sort(every)[:, ::-1][:, :3], expected["scores"], atol=1e-5)
+
+
+def test_there_must_be_a_name_for_each_class(classifier):
+    with pytest.raises(ValueError, match="class_names must be 4, as the model's; got 2"):
+        Classifier(classifier.model, ["a", "b"])

@@ -1,0 +1,103 @@
+"""Strings in, translations out, with an untrained model."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfx_transformer.data import END, PAD, START, encode_source
+from tfx_transformer.pipelines import Translator
+from tfx_transformer.pipelines.translator import power_of_two
+
+TEXTS = ["red cat", "", "old big dog", "blue dog and " * 20, "cat"]
+
+
+def test_a_translation_does_not_depend_on_the_other_texts_of_the_batch(translator):
+    together = translator(TEXTS, batch_size=2)
+    assert together == [translator([text])[0] for text in TEXTS]
+    assert len(set(together)) > 2
+
+
+def test_an_empty_text_has_an_empty_translation(translator):
+    outputs = translator.predict(tf.constant(["", "cat", "  "]))
+    assert outputs["text"].numpy()[[0, 2]].tolist() == [b"", b""]
+    assert outputs["score"].numpy()[[0, 2]].tolist() == [0, 0]
+    assert outputs["text"].numpy()[1] != b""
+
+
+def test_decoding_with_a_cache_gives_the_tokens_of_the_whole_model(translator):
+    """Greedy decoding, without a cache."""
+    greedy = Translator(
+        translator.model, translator.source_tokenizer, translator.target_tokenizer, "greedy", 12
+    )
+    source = encode_source(translator.source_tokenizer, tf.constant(["old big dog"]), 12)
+    target = [START]
+    for _ in range(12):
+        inputs = {"source": source, "target": tf.constant([target])}
+        logits = translator.model(inputs).numpy()[0, -1]
+        logits[[PAD, START]] = -np.inf
+        target.append(int(np.argmax(logits)))
+        if target[-1] == END:
+            break
+    tokens = greedy.predict_ids(source)["tokens"].numpy()[0, 0]
+    assert tokens[: len(target) - 1].tolist() == target[1:]
+    assert (tokens[len(target) - 1 :] == PAD).all()
+
+
+def test_sampling_differs_from_call_to_call_unless_it_has_a_seed(translator):
+    parts = translator.model, translator.source_tokenizer, translator.target_tokenizer
+    unseeded, seeded = (Translator(*parts, {"kind": "sample", "seed": seed}) for seed in (None, 3))
+    assert unseeded(["old big dog"] * 4) != unseeded(["old big dog"] * 4)
+    assert seeded(["old big dog"] * 4) == seeded(["old big dog"] * 4)
+
+
+def test_the_best_translations_come_first(translator):
+    outputs = translator.predict(tf.constant(TEXTS))
+    scores = outputs["n_best_score"].numpy()
+    assert scores.shape == (5, 2) and (scores[:, 0] >= scores[:, 1]).all()
+    assert outputs["n_best"].numpy()[:, 0].tolist() == outputs["text"].numpy().tolist()
+
+
+def test_every_token_is_aligned_with_the_source(translator):
+    outputs = translator.predict(tf.constant(["red cat", "old big dog"]))
+    alignment, tokens = outputs["alignment"].numpy(), outputs["tokens"].numpy()
+    np.testing.assert_allclose(alignment.sum(axis=-1), tokens != PAD, atol=1e-5)
+
+
+def test_xla_gives_the_same_translations(translator):
+    compiled = Translator(
+        translator.model,
+        translator.source_tokenizer,
+        translator.target_tokenizer,
+        {"kind": "beam", "width": 3, "n_best": 2},
+        max_length=12,
+        jit_compile=True,
+    )
+    source = encode_source(translator.source_tokenizer, tf.constant(["red cat", "cat"]), 12)
+    expected, outputs = translator.predict_ids(source), compiled.predict_ids(source)
+    np.testing.assert_array_equal(outputs["tokens"], expected["tokens"])
+    np.testing.assert_allclose(outputs["score"], expected["score"], atol=1e-4)
+
+
+def test_a_call_may_set_a_smaller_length(translator):
+    whole = translator.predict(tf.constant(TEXTS))["tokens"].numpy()
+    short = translator.predict_limited(tf.constant(TEXTS), 3)["tokens"].numpy()
+    assert (whole != PAD).sum(axis=1).max() > 3
+    assert (short != PAD).sum(axis=1).max() == 3
+
+
+def test_the_maximum_length_follows_the_source(translator):
+    wide = Translator(
+        translator.model, translator.source_tokenizer, translator.target_tokenizer, max_length=100
+    )
+    source = wide.encode(tf.constant(["cat"]))
+    assert wide.predict_ids(source)["tokens"].shape[-1] == 2 * source.shape[1] + 10
+
+
+def test_powers_of_two():
+    assert [int(power_of_two(size)) for size in (1, 2, 3, 64, 65)] == [1, 2, 4, 64, 128]
+    assert [int(power_of_two(size, 16)) for size in (1, 16, 17)] == [16, 16, 32]
+
+
+def test_max_length_must_be_positive(translator):
+    with pytest.raises(ValueError, match="max_length must be a whole number above zero"):
+        Translator(translator.model, None, None, max_length=0)

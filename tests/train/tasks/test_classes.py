@@ -1,0 +1,54 @@
+import json
+
+import numpy as np
+import pytest
+
+from tfx_transformer.train.tasks.classes import (
+    ClassEvaluator,
+    class_loss,
+    in_batches,
+    read_class_names,
+    score_classes,
+    write_class_names,
+)
+
+PROBABILITIES = np.array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.6, 0.3, 0.1]])
+LABELS, NAMES = np.array([0, 1, 1]), ["a", "b", "c"]
+
+
+def test_the_loss_is_the_sum_over_the_batch():
+    logits = np.log(PROBABILITIES).astype("float32")
+    expected = -np.log(PROBABILITIES[np.arange(3), LABELS]).sum()
+    assert float(class_loss(0.0)(np.eye(3)[LABELS], logits)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_evaluator_reports_accuracy_and_writes_every_class(tmp_path, capsys):
+    evaluator = ClassEvaluator(lambda: PROBABILITIES, LABELS, NAMES)
+    scores = evaluator(5, tmp_path / "samples/x")
+    assert scores["accuracy"] == pytest.approx(100 * 2 / 3) == evaluator.whole_metric()
+    assert capsys.readouterr().out.startswith("step 5: accuracy 66.67 %")
+    stored = json.loads((tmp_path / "samples/x.json").read_text())
+    assert stored["by_class"] == {"a": 100.0, "b": 50.0}
+
+
+def test_a_test_set_is_scored_with_a_confusion_matrix(tmp_path):
+    path = tmp_path / "pictures/confusion.png"
+    scores = score_classes(lambda: PROBABILITIES, LABELS, NAMES, path, "three", "texts")
+    assert scores["texts"] == 3 and scores["texts_per_second"] > 0 and "images" not in scores
+    assert path.stat().st_size > 3000
+
+
+def test_class_names_are_restored(tmp_path):
+    write_class_names(tmp_path, ["고양이", "dog"])
+    assert read_class_names(tmp_path) == ["고양이", "dog"]
+
+
+def test_batches_are_joined_in_order():
+    sizes = []
+
+    def square(batch):
+        sizes.append(len(batch))
+        return np.array(batch) ** 2
+
+    assert in_batches(range(5), 2, square, "squaring").tolist() == [0, 1, 4, 9, 16]
+    assert sizes == [2, 2, 1]

@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from tfx_transformer.train.tasks.lines import read_image_file, read_image_files, read_lines
+
+
+def test_lines_are_read_without_their_ends(standard_input):
+    standard_input(b"red cat\r\n\nbig old dog")
+    assert list(read_lines()) == ["red cat", "", "big old dog"]
+
+
+def test_a_line_that_is_not_utf_8_is_named(standard_input):
+    standard_input(b"red cat\n\xff\xfe\n")
+    with pytest.raises(ValueError, match="line 2 of standard input is not UTF-8"):
+        list(read_lines())
+
+
+def test_a_missing_file_is_named_before_the_first_result(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file: .*none.jpg"):
+        read_image_files((str(tmp_path / "none.jpg"),))
+    with pytest.raises(ValueError, match="files must name at least one image"):
+        read_image_files(())
+
+
+def test_an_image_is_turned_upright_as_in_training(tmp_path):
+    pixels = np.zeros((6, 10, 3), "uint8")
+    pixels[:, :5] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6  # rotate by 90 degrees
+    Image.fromarray(pixels).save(tmp_path / "turned.png", exif=exif)
+    read = tf.io.decode_image(read_image_file(str(tmp_path / "turned.png")))
+    assert read.shape == (10, 6, 3) and read[0].numpy().min() == 255 and not read[9].numpy().any()

@@ -1,0 +1,31 @@
+import pytest
+
+from tfx_transformer.train.run_folder import load_run
+from tfx_transformer.train.tasks.translation.plots import find_word, plot
+
+PIECES = ["▁the", "▁ani", "mal", "▁it", "▁was", "</s>"]
+
+
+@pytest.mark.parametrize("format", ["png", "svg"])
+def test_all_pictures_are_drawn(run, tmp_path, format):
+    paths = plot(load_run(run[0]), "red old dog", tmp_path, format=format)
+    assert [path.stem for path in paths] == [
+        *("curves", "alignment", "encoder_heads", "decoder_heads", "cross_heads"),
+        *("word", "positions", "mask"),
+    ]
+    assert all(path.suffix == f".{format}" and path.stat().st_size > 3000 for path in paths)
+
+
+def test_a_word_is_found_where_it_begins():
+    assert find_word("it", PIECES) == 3
+    assert find_word("animal", PIECES) == 1
+    assert find_word(None, PIECES) == 0  # the first of the longest
+    with pytest.raises(ValueError, match="word must begin like a piece of the sentence"):
+        find_word("street", PIECES)
+
+
+def test_what_cannot_be_drawn_is_named(run):
+    with pytest.raises(ValueError, match="the text must contain a word"):
+        plot(load_run(run[0]), "  ")
+    with pytest.raises(ValueError, match="layer must be one of the 1 blocks; got layer=2"):
+        plot(load_run(run[0]), "red dog", layer=2)

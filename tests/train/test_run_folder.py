@@ -1,0 +1,75 @@
+import pytest
+
+from tfx_transformer.train.run_folder import check_folder, load_run, open_folder
+from tfx_transformer.train.tasks import TASKS, load_task
+
+RUNS = {  # by task, a fixture with a small run
+    "captioning": "caption_run",
+    "classification": "classify_run",
+    "language_model": "language_run",
+    "masked_language_model": "mask_run",
+    "text_classification": "classify_text_run",
+    "translation": "run",
+}
+
+
+def test_the_card_has_scores_and_recipe(run):
+    card = load_run(run[0]).card()
+    assert "bleu" in card and '"learning_rate": 0.005' in card and "train.en" in card
+
+
+def test_the_card_of_a_captioner_has_scores_and_data(caption_run, pictures, captions):
+    card = load_run(caption_run[0]).card()
+    assert card.startswith("# show_attend_tell, ") and f"Data: {pictures} {captions}" in card
+    assert "- bleu_4: " in card and '"embedding_dim": 16' in card
+
+
+def test_many_sentences_are_translated_as_one_by_one(run):
+    translator = load_run(run[0]).pipeline()
+    texts = ["red cat", "", "big old blue dog", "dog", "red " * 100]
+    together = translator(texts, batch_size=2)
+    assert together == [translator(text) for text in texts]
+    assert together[1] == ""
+
+
+def test_one_vocabulary_is_one_tokenizer(run):
+    source, target = load_run(run[0]).task.tokenizers
+    assert source is target
+
+
+@pytest.mark.parametrize("name, length", [("run", 16), ("caption_run", 8)])
+def test_pipeline_options_that_are_not_given_are_the_recipe_s(name, length, request):
+    loaded = load_run(request.getfixturevalue(name)[0])
+    own, other = loaded.pipeline(), loaded.pipeline(width=5, max_length=4)
+    assert (own.decoder.width, own.decoder.n_best, own.max_length) == (3, 2, length)
+    assert (other.decoder.width, other.decoder.n_best, other.max_length) == (5, 2, 4)
+    assert own.model is loaded.model and own.kind == loaded.task.kind
+
+
+@pytest.mark.parametrize("task", RUNS)
+def test_a_run_of_one_task_is_not_of_another(task, request):
+    folder = request.getfixturevalue(RUNS[task])[0]
+    assert load_run(folder, task).folder == folder
+    other = next(name for name in TASKS if name != task)
+    nouns = load_task(task).noun, load_task(other).noun
+    with pytest.raises(ValueError, match=f"holds a {nouns[0]}, not a {nouns[1]}"):
+        load_run(folder, other)
+
+
+def test_a_folder_without_a_model_is_named(tmp_path):
+    with pytest.raises(ValueError, match="holds no finished run"):
+        load_run(tmp_path)
+
+
+def test_a_run_without_a_checkpoint_can_be_replaced(recipe_of, tmp_path):
+    open_folder(recipe_of(), tmp_path)
+    (tmp_path / "tokenizer").mkdir()
+    other = recipe_of(seed=3)
+    check_folder(other, tmp_path)
+    open_folder(other, tmp_path)
+    assert not (tmp_path / "tokenizer").exists()  # it belonged to the other recipe
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints/step_00000010.npz").touch()
+    check_folder(other, tmp_path)
+    with pytest.raises(ValueError, match="holds a run of another recipe: seed changed"):
+        check_folder(recipe_of(), tmp_path)

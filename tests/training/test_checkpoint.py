@@ -1,0 +1,79 @@
+import keras
+import numpy as np
+import pytest
+
+from tfx_transformer.training.checkpoint import Checkpoints, assign_variables, variable_values
+
+
+def make_model(units=3, seed=0):
+    keras.utils.set_random_seed(seed)
+    model = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dropout(0.5), keras.layers.Dense(units)]
+    )
+    model.compile(keras.optimizers.Adam(0.1, use_ema=True), "mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def update(model, times):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(8, 4)), rng.normal(size=(8, 3))
+    for _ in range(times):
+        model.train_on_batch(x, y)
+
+
+def equal(a, b):
+    a, b = variable_values(a), variable_values(b)
+    return list(a) == list(b) and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def test_a_restored_run_equals_an_uninterrupted_one(tmp_path):
+    whole = make_model()
+    update(whole, 5)
+
+    first = make_model()
+    update(first, 2)
+    Checkpoints(tmp_path).save(2, first)
+    second = make_model(seed=1)
+    assert Checkpoints(tmp_path).restore(second) == 2
+    update(second, 3)
+    assert equal(second, whole)  # weights, moments, averages, step and the state of dropout
+
+
+def test_without_a_checkpoint_nothing_changes(tmp_path):
+    model = make_model()
+    assert Checkpoints(tmp_path / "new").restore(model) == 0
+    assert equal(model, make_model())
+
+
+def test_only_the_latest_checkpoints_are_kept(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in (10, 9, 100):
+        checkpoints.save(step, make_model())
+    assert checkpoints.steps() == [10, 100]
+
+
+def test_a_half_written_file_is_not_a_checkpoint(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, make_model())
+    (tmp_path / "step_00000002.half.npz").write_bytes(b"PK")
+    assert checkpoints.steps() == [1]
+
+
+def test_the_average_is_over_the_last_checkpoints(tmp_path):
+    checkpoints, model = Checkpoints(tmp_path), make_model()
+    for step, value in ((1, 100.0), (2, 1.0), (3, 4.0)):
+        for weight in model.weights:
+            weight.assign(np.full(weight.shape, value))
+        checkpoints.save(step, model)
+    assign_variables(model, checkpoints.average(2))
+    assert all(np.allclose(weight.numpy(), 2.5) for weight in model.weights)
+
+
+def test_wrong_shapes_and_empty_folders_are_errors(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, make_model())
+    with pytest.raises(ValueError, match=r"kernel has shape \(4, 5\), the checkpoint \(4, 3\)"):
+        checkpoints.restore(make_model(units=5))
+    with pytest.raises(ValueError, match="there is no checkpoint in"):
+        Checkpoints(tmp_path / "empty").average(2)

@@ -1,0 +1,208 @@
+"""Batches `(inputs, targets, weights)` for image captioning.
+
+An example is one image with one of its captions: an image with five captions appears five times in
+an epoch. For the caption tokens y1 … yn, see `shift`:
+
+    decoder input   START y1 … yn        targets   y1 … yn END        weights   1 … 1
+
+Captions of similar length share a batch, padded with PAD of weight 0 to one of at most four
+lengths. Captions that do not fill a batch move to the next longer one; the last batch is filled
+with rows of PAD of weight 0.
+"""
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_transformer.checks import check_choice, check_positive
+from tfx_transformer.data.captions.sources import Captions
+from tfx_transformer.data.epochs import BucketedBatches
+from tfx_transformer.data.images.augment import augment_image
+from tfx_transformer.data.images.augmentation_options import CAPTION_AUGMENTATION, Augmentation
+from tfx_transformer.data.images.pixels import NORMALIZATION, decode, normalize
+from tfx_transformer.data.sources import describe_counts
+from tfx_transformer.data.text.pair_batches import TokenizedTexts, find_usable, shift
+from tfx_transformer.data.text.tokenizer import PAD, Tokenizer
+
+MAX_WIDTHS = 4  # lengths of batches
+
+
+@dataclass(frozen=True)
+class CaptionReport:
+    """Size of a caption data set and of its batches."""
+
+    images: int
+    captions: int
+    skipped: dict[str, int]
+    steps_per_epoch: int
+    shapes: list[tuple[int, int]]  # (rows, length) of the batches
+    tokens: int  # in an epoch, END included
+    padding: float  # padded positions / all positions
+
+    def __str__(self) -> str:
+        shapes = ", ".join(f"{rows} × {length}" for rows, length in self.shapes)
+        return (
+            f"{self.images:,} images with {self.captions:,} captions "
+            f"(skipped: {describe_counts(self.skipped)}), {self.tokens:,} tokens in "
+            f"{self.steps_per_epoch:,} batches of {shapes}, {self.padding:.0%} padding"
+        )
+
+
+def training_captions(
+    captions: Captions,
+    tokenizer: Tokenizer,
+    image_size: int | None,
+    batch_size: int = 64,
+    max_length: int = 32,
+    normalization: str = "imagenet",
+    augmentation: Augmentation = CAPTION_AUGMENTATION,
+    seed: int = 0,
+    features: np.ndarray | None = None,
+) -> "CaptionBatches":
+    """Shuffled batches; captions that are too long, or empty after normalization, are skipped.
+
+    Args:
+        captions: from `load_captions`.
+        tokenizer: of the captions.
+        image_size: height and width; not used with `features`.
+        batch_size: smaller if there are fewer captions.
+        max_length: maximum number of tokens, END included.
+        normalization: a name in NORMALIZATION.
+        augmentation: the random changes of the images; without mixup, cutmix and repeats.
+        seed: of the order and of the augmentation.
+        features: (N, S, C), the output of a frozen encoder for each image of `captions`; the
+            batches then contain these instead of the images.
+    """
+    check_positive(batch_size=batch_size, max_length=max_length)
+    check_choice(*NORMALIZATION, normalization=normalization)
+    if augmentation.mixes_images:
+        raise ValueError(f"mixup, cutmix and repeats do not apply to captions; got {augmentation}")
+    if features is None:
+        check_positive(image_size=image_size)
+    else:
+        features = _check_features(np.asarray(features), len(captions), augmentation)
+    texts = TokenizedTexts.encode(tokenizer, [text for part in captions.texts for text in part])
+    keep, skipped = find_usable(texts.lengths[None], max_length, f"caption of {captions.name}")
+    return CaptionBatches(
+        captions.items if features is None else features,
+        np.repeat(np.arange(len(captions)), [len(part) for part in captions.texts])[keep],
+        texts.keep(keep),
+        batch_size,
+        image_size,
+        normalization,
+        augmentation,
+        seed,
+        skipped,
+    )
+
+
+def _check_features(features: np.ndarray, count: int, augmentation: Augmentation) -> np.ndarray:
+    if augmentation.changes_images:
+        raise ValueError(f"augmentation applies to images, not to features; got {augmentation}")
+    if features.ndim != 3 or len(features) != count or features.dtype.kind != "f":
+        raise ValueError(
+            f"features must be a float array (N, S, C), one row for each of the N = {count:,} "
+            f"images; got {features.dtype} of shape {features.shape}"
+        )
+    return features
+
+
+def best_widths(lengths: np.ndarray, count: int = MAX_WIDTHS) -> list[int]:
+    """At most `count` lengths for padded rows, chosen for the least padding.
+
+    Args:
+        lengths: (N) of the rows, whole numbers.
+        count: maximum number of widths.
+    """
+    values, numbers = np.unique(lengths, return_counts=True)
+    below = np.concatenate([[0], np.cumsum(numbers)]).tolist()  # rows with the first i values
+    values = values.tolist()
+    # best[j]: for the first j values, the least number of positions and the widths for it
+    best: list[tuple[int, list[int]]] = [(0, []), *((sys.maxsize, []) for _ in values)]
+    for _ in range(count):
+        best = best[:1] + [
+            min(
+                (best[i][0] + width * (below[j] - below[i]), [*best[i][1], width]) for i in range(j)
+            )
+            for j, width in enumerate(values, 1)
+        ]
+    return best[-1][1]
+
+
+class CaptionBatches(BucketedBatches):
+    """Tokenized captions with their images in batches; see `training_captions`.
+
+    A batch is `({"image": (B, size, size, 3), "target": (B, T)}, targets (B, T), weights (B, T))`,
+    or has `"features": (B, S, C)` instead of the image.
+
+    Args:
+        images: N encoded images, or features (N, S, C).
+        image_rows: (M) index of the image of each caption.
+        texts: the M captions.
+        skipped: {reason: number of captions}, for the report.
+        batch_size, image_size, normalization, augmentation, seed: see `training_captions`.
+    """
+
+    def __init__(
+        self,
+        images,
+        image_rows: np.ndarray,
+        texts: TokenizedTexts,
+        batch_size: int,
+        image_size: int | None,
+        normalization: str,
+        augmentation: Augmentation,
+        seed: int,
+        skipped: dict[str, int],
+    ):
+        self.images, self.image_rows = images, image_rows
+        self.image_size, self.normalization = image_size, normalization
+        self.augmentation = augmentation
+        self.inputs, self.targets = (ids.to_tensor(PAD).numpy() for ids in shift(texts.ids))
+        self.batch_size = rows = min(batch_size, len(image_rows))
+        super().__init__(texts.lengths, dict.fromkeys(best_widths(texts.lengths), rows), seed)
+        if isinstance(images, np.ndarray):
+            self.image_key = "features"
+            image_spec = tf.TensorSpec([rows, *images.shape[1:]], tf.float32)
+        else:
+            self.image_key, self.map_example = "image", self._augment
+            image_spec = tf.TensorSpec([rows], tf.string)
+        tokens = [tf.TensorSpec([rows, None], dtype) for dtype in (tf.int32, tf.int32, tf.float32)]
+        self.signature = (image_spec, tf.TensorSpec([rows, 2], tf.int32), *tokens)
+        shapes, num_tokens = self.batch_shapes(), int(self.lengths.sum())
+        self.report = CaptionReport(
+            images=len(np.unique(image_rows)),
+            captions=len(image_rows),
+            skipped=skipped,
+            steps_per_epoch=self.steps_per_epoch,
+            shapes=sorted(set(shapes)),
+            tokens=num_tokens,
+            padding=1 - num_tokens / sum(rows * length for rows, length in shapes),
+        )
+
+    def batch_arrays(self, epoch, step):
+        """The images of each batch, a seed for each, decoder inputs, targets and weights."""
+        rng = np.random.default_rng([self.seed, epoch, 1])
+        seeds = rng.integers(1, 2**31, (len(self.image_rows), 2), dtype="int32")
+        for batch in self.epoch_batches(epoch)[step:]:
+            rows, is_real = batch.filled_rows, batch.is_real[:, None]
+            inputs, targets = (
+                np.where(is_real, ids[rows, : batch.length], PAD)
+                for ids in (self.inputs, self.targets)
+            )
+            weights = (targets != PAD).astype("float32")
+            yield self._take(self.image_rows[rows]), seeds[rows], inputs, targets, weights
+
+    def make_batch(self, images, seeds, inputs, targets, weights):
+        return {self.image_key: images, "target": inputs}, targets, weights
+
+    def _take(self, rows):
+        if self.map_example is None:
+            return self.images[rows].astype("float32")
+        return np.array([self.images[row] for row in rows], object)
+
+    def _augment(self, encoded, seed, *tokens):
+        image = augment_image(decode(encoded), seed, self.image_size, self.augmentation)
+        return normalize(image, self.normalization), seed, *tokens

@@ -1,0 +1,204 @@
+"""Reads image files from a folder or a zip file and checks that TensorFlow can decode them.
+
+A file is kept unchanged if `tf.io.decode_image` gives what an image viewer shows. Others are
+converted to RGB PNG files: rotated as EXIF says, blended with white where transparent, the first
+frame of an animation, 16-bit gray scaled to 8 bits.
+"""
+
+import io
+import os
+import re
+import threading
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from PIL import Image, UnidentifiedImageError
+from tqdm import tqdm
+
+from tfx_transformer.data.sources import unknown_source
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm")
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "PPM")  # others of Pillow are less safe
+JPEG = ("JPEG", "MPO")  # MPO: several JPEGs in one file, as many phones write
+MAX_BYTES = 2**28
+PROGRESS_FILES = 2000  # show a progress bar from this many files on
+CHUNK = 32  # files that a thread reads at a time
+
+_HIDDEN = re.compile(r"(^|/)(\.|__MACOSX/)")
+_ORIENTATION = 0x0112  # the EXIF tag
+_UPRIGHT = {  # what undoes each orientation
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+@contextmanager
+def open_files(path: Path, known: str) -> Iterator[tuple[list[str], Callable[[str], bytes]]]:
+    """Opens a folder or a zip file for reading in threads.
+
+    Args:
+        path: of the folder or the zip file.
+        known: the known kinds of sources, for the error.
+
+    Yields:
+        The relative paths of all files and, ending in "/", of all folders, without hidden ones; and
+        a function that reads a file, up to `MAX_BYTES + 1`.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"no such file or folder: {path}")
+    if path.is_dir():
+        yield _visible(_walk(path)), lambda name: _read_start((path / name).open("rb"))
+        return
+    if path.suffix.lower() != ".zip":
+        raise unknown_source(path, known)
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path} is not a valid zip file ({error})") from error
+    lock = threading.Lock()  # in older Pythons, parallel reads of a zip file fail
+
+    def read(name: str) -> bytes:
+        with lock:
+            return _read_start(archive.open(name))
+
+    with archive:
+        if any(entry.flag_bits & 1 for entry in archive.infolist()):
+            raise ValueError(f"{path} is encrypted: its images cannot be read")
+        yield _visible(archive.namelist()), read
+
+
+def is_image_name(name: str) -> bool:
+    return name.lower().endswith(EXTENSIONS)
+
+
+def _visible(names: Iterable[str]) -> list[str]:
+    return [name for name in names if not _HIDDEN.search(name)]
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        inner = Path(parent).relative_to(folder)
+        yield from (f"{(inner / name).as_posix()}/" for name in folders)
+        yield from ((inner / name).as_posix() for name in files)
+
+
+def _read_start(file) -> bytes:
+    with file:
+        return file.read(MAX_BYTES + 1)
+
+
+def read_images(
+    names: Sequence[str], read: Callable[[str], bytes]
+) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Reads images in threads, and checks or converts each by `to_decodable`.
+
+    Args:
+        names: of the files, each once.
+        read: returns the bytes of a file.
+
+    Returns:
+        {name: encoded image} and, of the files that were skipped, {name: reason}.
+    """
+
+    def check(name: str) -> bytes | str:
+        try:
+            return to_decodable(read(name))
+        except Exception as error:  # a broken file can raise anything
+            return _reason(error)
+
+    chunks = [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]
+    with warnings.catch_warnings(), ThreadPoolExecutor() as pool:
+        warnings.simplefilter("ignore")  # of Pillow, about unusual but readable files
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        results = tqdm(
+            chain.from_iterable(pool.map(lambda chunk: [check(name) for name in chunk], chunks)),
+            "reading images",
+            len(names),
+            disable=len(names) < PROGRESS_FILES or None,
+            unit=" files",
+        )
+        checked = dict(zip(names, results, strict=True))
+    images = {name: result for name, result in checked.items() if isinstance(result, bytes)}
+    reasons = {name: result for name, result in checked.items() if isinstance(result, str)}
+    return images, reasons
+
+
+def to_decodable(data: bytes) -> bytes:
+    """The image as bytes that `tf.io.decode_image(data, channels=3)` decodes correctly."""
+    if not data:
+        raise ValueError("empty file")
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"over {MAX_BYTES:,} bytes")
+    with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        if image.format not in JPEG:  # JPEGs are decoded by TensorFlow below
+            image.load()  # rotates a TIFF; reads the EXIF data at the end of a PNG
+        upright = _UPRIGHT.get(_orientation(image))
+        if upright is None and _tensorflow_agrees(data, image):
+            return data
+        rgb = _to_rgb(image)
+    return encode_png(np.asarray(rgb if upright is None else rgb.transpose(upright)))
+
+
+def encode_png(pixels: np.ndarray) -> bytes:
+    """Pixels (h, w), (h, w, 1) or (h, w, 3), uint8 → the bytes of a PNG file."""
+    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2:] == (1,) else pixels)
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", compress_level=1)  # kept in memory: speed before size
+    return buffer.getvalue()
+
+
+def _tensorflow_agrees(data: bytes, image: Image.Image) -> bool:
+    """Whether TensorFlow decodes the file without errors and to the same pixels."""
+    if image.format not in (*JPEG, "PNG", "BMP") or image.mode == "CMYK":
+        return False
+    try:
+        file = tf.constant(data)  # faster than passing bytes
+        pixels = tf.io.decode_image(file, channels=3, expand_animations=False)  # (h, w, 3)
+    except tf.errors.OpError:
+        return False
+    if image.format in JPEG:  # the two decoders differ by a few levels
+        return pixels.shape == (image.height, image.width, 3)
+    return np.array_equal(pixels, np.asarray(_to_rgb(image)))
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        return image.getexif().get(_ORIENTATION, 1)
+    except Exception:  # broken EXIF data alone does not exclude an image
+        return 1
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I;16"):
+        return Image.fromarray(np.round(np.asarray(image) / 257).astype("uint8")).convert("RGB")
+    if image.mode in ("I", "F"):
+        raise ValueError("32-bit pixels of unknown range")
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    image = image.convert("RGBA")
+    white = Image.new("RGBA", image.size, "white")
+    return Image.alpha_composite(white, image).convert("RGB")
+
+
+def _reason(error: Exception) -> str:
+    """Why a file is skipped, in a few words."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
+        return "too many pixels"
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image"
+    if "truncated" in text.lower():
+        return "truncated"
+    return text if isinstance(error, ValueError) else f"unreadable ({text})"

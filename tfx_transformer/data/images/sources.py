@@ -1,0 +1,265 @@
+"""Images and their classes from folders, zip files, arrays, TFDS or scikit-learn.
+
+    load_images("flowers")                      a folder: CLASS/FILE or SPLIT/CLASS/FILE
+    load_images("flowers.zip", "test")          the same in a zip file
+    load_images("digits.npz", "validation")     x_train, y_train; optional x_val … y_test
+    load_images("tfds:cifar10", "test")
+    load_images("embedded:digits")              1,797 scans of 8 × 8 pixels
+
+The splits are train, validation and test; their folders are train, val or validation, and test. A
+missing split is held out from train: a tenth of it, by a hash of the file's path or of the row
+number, so that no image changes its split when others are added. Classes are named by their folders
+and numbered in sorted order. Skipped files are reported.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow_datasets as tfds
+from tqdm import tqdm
+
+from tfx_transformer.checks import check_choice
+from tfx_transformer.data.images.arrays import read_npz
+from tfx_transformer.data.images.files import (
+    EXTENSIONS,
+    encode_png,
+    is_image_name,
+    open_files,
+    read_images,
+)
+from tfx_transformer.data.sources import check_path, describe_files
+from tfx_transformer.data.splits import SPLIT_NAMES, SPLITS, is_in_split, split_rows
+from tfx_transformer.data.tfds import (
+    LazyImages,
+    class_features,
+    find_builder,
+    read_examples,
+    require_prepared,
+    stored_splits,
+)
+
+KNOWN = 'a folder, "FILE.zip", "FILE.npz", "tfds:NAME[/CONFIG]", "embedded:digits"'
+SMALL = "A split of a small data set may be empty: add images, or folders train, val and test"
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Encoded images and their classes.
+
+    Args:
+        name: of the source.
+        items: N encoded images, each of which `tf.io.decode_image(item, channels=3,
+            expand_animations=False)` decodes.
+        labels: (N,) int32, indices of `class_names`.
+        class_names: the same for all splits.
+        skipped: {file: reason}.
+    """
+
+    name: str
+    items: Sequence[bytes]
+    labels: np.ndarray
+    class_names: list[str]
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: {len(self):,} images of {len(self.class_names):,} classes; "
+            f"skipped: {describe_files(self.skipped)}"
+        )
+
+
+Fields = tuple[Sequence[bytes], Any, list[str], dict[str, str]]  # of `Images`, but for the name
+
+
+def load_images(
+    spec: str | Path,
+    split: str = "train",
+    data_dir: str | Path | None = None,
+    hold_out: bool = True,
+) -> Images:
+    """Reads the encoded images of one split, and checks that each can be decoded.
+
+    They are kept in memory, except for a TFDS data set in array_record files: its images are read
+    on access and are not checked.
+
+    Args:
+        spec: the source; see the top of this file.
+        split: "train", "validation" or "test".
+        data_dir: folder of the prepared TFDS data sets; the default of TFDS if None.
+        hold_out: whether a missing split is held out from train; if not, it is all of train.
+    """
+    check_choice(*SPLITS, split=split)
+    scheme, _, rest = str(spec).partition(":")
+    if scheme == "tfds":
+        fields = _read_tfds(rest, split, data_dir, hold_out)
+    elif spec == "embedded:digits":
+        fields = _read_digits(split, hold_out)
+    else:
+        fields = _read_path(check_path(spec, KNOWN), split, hold_out)
+    items, labels, class_names, skipped = fields
+    name, counts = f"{spec} ({split})", np.bincount(labels, minlength=len(class_names))
+    hint = f"skipped: {describe_files(skipped)}" + ("" if skipped else f". {SMALL}" * hold_out)
+    if not len(items):
+        raise ValueError(f"{name} has no usable image; {hint}")
+    if split == "train" and not counts.all():
+        raise ValueError(
+            f"{name}: every class must have a usable image; {class_names[counts.argmin()]!r} has "
+            f"none; {hint}"
+        )
+    return Images(name, items, np.asarray(labels, "int32"), class_names, skipped)
+
+
+def select_images(
+    source: Sequence[dict] | dict[int, dict], rows: dict[str, int], feature: str
+) -> tuple[list[str], Sequence[bytes], dict[str, str]]:
+    """Takes images from the examples of TFDS.
+
+    Args:
+        source: from `read_examples`.
+        rows: {name: row} of the images.
+        feature: name of the image in an example.
+
+    Returns:
+        Names, encoded images, and {name: reason} of the skipped ones. If the source is lazy, so are
+        the images, and none is checked.
+    """
+    if not isinstance(source, dict):
+        return list(rows), LazyImages(source, list(rows.values()), feature), {}
+    images, skipped = read_images(list(rows), lambda name: source[rows[name]][feature])
+    return list(images), list(images.values()), skipped
+
+
+def _check_classes(where, class_names: list[str]) -> None:
+    if len(class_names) < 2:
+        raise ValueError(f"{where} must have at least two classes; got {', '.join(class_names)}")
+
+
+def _read_path(path: Path, split: str, hold_out: bool) -> Fields:
+    if path.suffix.lower() == ".npz" and path.exists():
+        return _read_npz(path, split, hold_out)
+    with open_files(path, KNOWN) as (names, read):
+        return _read_tree(path, names, read, split, hold_out)
+
+
+class ImageFile(NamedTuple):
+    """A file of a data set in class folders.
+
+    Args:
+        inner: [class, file], without outer folders.
+        split: that of its folder; "train" if there are no split folders.
+        name: the whole path.
+    """
+
+    inner: list[str]
+    split: str
+    name: str
+
+
+def _read_tree(
+    where: Path, names: list[str], read: Callable[[str], bytes], split: str, hold_out: bool
+) -> Fields:
+    """Reads images from class folders.
+
+    Args:
+        where: for messages.
+        names: relative paths of all files and, ending in "/", of folders.
+        read: returns the bytes of a file.
+        split, hold_out: as in `load_images`.
+    """
+    files = _find_splits(where, names)
+    images = sorted(file for file in files if is_image_name(file.name))
+    class_names = sorted({file.inner[0] for file in files if len(file.inner) > 1})
+    if all(len(file.inner) == 1 for file in images):
+        raise ValueError(f"{where} must have a folder for each class; got {images[0].name}")
+    for file in images:
+        if len(file.inner) > 2:
+            raise ValueError(
+                f"{where}: image paths must be CLASS/FILE or SPLIT/CLASS/FILE, where SPLIT is "
+                f"one of {', '.join(SPLIT_NAMES)}; got {file.name}"
+            )
+    _check_classes(where, class_names)
+    present = {file.split for file in images}
+    if "train" not in present and (hold_out or split not in present):
+        raise ValueError(f"{where} must have a folder train; got {', '.join(sorted(present))}")
+    indices = {name: index for index, name in enumerate(class_names)}
+    labels, skipped = {}, {}
+    for file in images:
+        if not is_in_split(file.split, "/".join(file.inner), present, split, hold_out):
+            continue
+        if len(file.inner) == 1:
+            skipped[file.name] = "not in a class folder"
+        else:
+            labels[file.name] = indices[file.inner[0]]
+    items, reasons = read_images(list(labels), read)
+    return list(items.values()), [labels[name] for name in items], class_names, skipped | reasons
+
+
+def _find_splits(where: Path, names: list[str]) -> list[ImageFile]:
+    """Removes a single outer folder, and then the split folders, from the paths."""
+    parts = {name: name.split("/") for name in names}
+    images = [inner for name, inner in parts.items() if is_image_name(name)]
+    if not images:
+        raise ValueError(f"{where} has no images; known extensions: {' '.join(EXTENSIONS)}")
+    tops = {inner[0] for inner in images}
+    if len(tops) == 1 and all(len(inner) > 2 for inner in images) and not _are_splits(tops):
+        parts = {name: inner[1:] for name, inner in parts.items() if inner[0] in tops}
+        images = [inner[1:] for inner in images]
+    tops = {inner[0] for inner in images if len(inner) > 1}
+    if not _are_splits(tops):
+        return [ImageFile(inner, "train", name) for name, inner in parts.items()]
+    splits = {top: SPLIT_NAMES[top.lower()] for top in tops}
+    return [
+        ImageFile(inner[1:], splits[inner[0]], name)
+        if inner[0] in splits
+        else ImageFile(inner, "train", name)
+        for name, inner in parts.items()
+        if inner[0] in splits or len(inner) == 1
+    ]
+
+
+def _are_splits(folders: set[str]) -> bool:
+    return bool(folders) and {folder.lower() for folder in folders} <= SPLIT_NAMES.keys()
+
+
+def _read_npz(path: Path, split: str, hold_out: bool) -> Fields:
+    arrays, class_names = read_npz(path)
+    _check_classes(path, class_names)
+    stored, rows = split_rows({key: len(y) for key, (_, y) in arrays.items()}, split, hold_out)
+    pixels, labels = arrays[stored]
+    return [encode_png(pixels[row]) for row in rows], labels[rows], class_names, {}
+
+
+def _read_digits(split: str, hold_out: bool) -> Fields:
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    _, rows = split_rows({"train": len(digits.target)}, split, hold_out)
+    pixels = np.round(digits.images[rows] * 255 / 16).astype("uint8")  # (N, 8, 8), from 0..16
+    class_names = [str(digit) for digit in range(10)]
+    return [encode_png(image) for image in pixels], digits.target[rows], class_names, {}
+
+
+def _read_tfds(name: str, split: str, data_dir, hold_out: bool) -> Fields:
+    builder = find_builder(name, data_dir)
+    image, label = class_features(name, builder.info, tfds.features.Image)
+    require_prepared(builder, name, data_dir, lazy=True)
+    splits = stored_splits(builder)
+    if "train" not in splits:
+        raise ValueError(f"tfds:{name} must have a split train; got {list(builder.info.splits)}")
+    class_names = list(builder.info.features[label].names)
+    _check_classes(f"tfds:{name}", class_names)
+    counts = {key: builder.info.splits[value].num_examples for key, value in splits.items()}
+    stored, rows = split_rows(counts, split, hold_out)
+    source = read_examples(builder, splits[stored], (image, label), set(rows))
+    bar = tqdm(rows, "reading labels", disable=None, leave=False)
+    labels = {f"{splits[stored]}#{row}": int(source[row][label]) for row in bar}
+    if min(labels.values(), default=0) < 0:
+        raise ValueError(f"tfds:{name} has no labels in its split {splits[stored]}")
+    names, items, skipped = select_images(source, dict(zip(labels, rows, strict=True)), image)
+    return items, [labels[key] for key in names], class_names, skipped

@@ -1,0 +1,243 @@
+"""Batches `(inputs, targets, weights)` of sentence pairs for translation.
+
+Targets are the decoder inputs shifted by one. For the target tokens y1 … yn:
+
+    decoder input   START y1 … yn        targets   y1 … yn END        weights   1 … 1
+
+The source is x1 … xm END, as in Marian and fairseq: with END the encoder has at least one position,
+also for an empty text. Rows are padded with PAD, whose weight is 0.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_transformer.checks import check_positive
+from tfx_transformer.data.buckets import EMPTY, bucket_sizes
+from tfx_transformer.data.epochs import BucketedBatches
+from tfx_transformer.data.sources import describe_counts
+from tfx_transformer.data.text.pairs import Pairs
+from tfx_transformer.data.text.tokenizer import END, PAD, START, Tokenizer
+
+
+def shift(ids: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Target ids (B, ragged) → decoder inputs START y1 … yn and targets y1 … yn END."""
+    start = tf.fill([ids.nrows(), 1], START)
+    return tf.concat([start, ids], axis=1), append_end(ids)
+
+
+def append_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Ids (B, ragged) → x1 … xm END."""
+    end = tf.fill([ids.nrows(), 1], END)
+    return tf.concat([ids, end], axis=1)
+
+
+def encode_source(tokenizer: Tokenizer, strings, max_length: int | None = None) -> tf.Tensor:
+    """Strings (B) → source ids (B, S) as in training, truncated to `max_length`, END included."""
+    ids = tokenizer.encode(strings)
+    if max_length is not None:
+        ids = ids[:, : max_length - 1]
+    return append_end(ids).to_tensor(PAD)
+
+
+@dataclass(frozen=True)
+class PairReport:
+    """Size of a data set of sentence pairs and of its batches."""
+
+    pairs: int
+    skipped: dict[str, int]
+    truncated: int
+    steps_per_epoch: int
+    shapes: list[tuple[int, int]]  # (rows, length) of the batches
+    source_tokens: int  # in an epoch, END included
+    target_tokens: int
+    padding: float  # padded positions / all positions
+
+    def __str__(self) -> str:
+        skipped = describe_counts(self.skipped)
+        return (
+            f"{self.pairs:,} pairs (skipped: {skipped}; truncated: {self.truncated:,}), "
+            f"{self.source_tokens:,} + {self.target_tokens:,} tokens in "
+            f"{self.steps_per_epoch:,} batches of {len(self.shapes)} shapes, "
+            f"{self.padding:.0%} padding"
+        )
+
+
+def training_data(
+    pairs: Pairs,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    token_budget: int = 4096,
+    max_length: int = 128,
+    multiple: int = 1,
+    seed: int = 0,
+    n_best: int = 1,
+    alpha: float = 0.1,
+) -> "PairBatches":
+    """Shuffled batches; pairs that are too long, or empty after normalization, are skipped.
+
+    Args:
+        pairs: from `load_pairs`.
+        source_tokenizer: of the source.
+        target_tokenizer: of the target; may be the same one.
+        token_budget: maximum number of positions of a batch on each side, padding included.
+        max_length: maximum number of tokens of a row, END included.
+        multiple: the number of rows of a batch is a multiple of it, for several replicas.
+        seed: of the order and of the segmentations.
+        n_best: above 1: subword regularization, which uniform one of the `n_best` best
+            segmentations anew in each epoch.
+        alpha: its smoothing; see `Tokenizer.sample`.
+    """
+    check_positive(max_length=max_length, n_best=n_best)
+    if n_best > 1 and not (source_tokenizer.can_sample and target_tokenizer.can_sample):
+        raise ValueError(f"n_best above 1 needs unigram tokenizers on both sides; got {n_best=}")
+    source = TokenizedTexts.encode(source_tokenizer, pairs.source)
+    target = TokenizedTexts.encode(target_tokenizer, pairs.target)
+    lengths = np.stack([source.lengths, target.lengths])
+    keep, skipped = find_usable(lengths, max_length, f"pair of {pairs.name}")
+    return PairBatches(
+        source.keep(keep),
+        target.keep(keep),
+        bucket_sizes(max_length, token_budget, multiple),
+        seed=seed,
+        n_best=n_best,
+        alpha=alpha,
+        skipped=skipped,
+    )
+
+
+def evaluation_data(
+    pairs: Pairs,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    token_budget: int = 4096,
+    max_length: int = 128,
+    multiple: int = 1,
+) -> "PairBatches":
+    """Every pair, in a fixed order, truncated to `max_length`. Args as in `training_data`."""
+    check_positive(max_length=max_length)
+    source = TokenizedTexts.encode(source_tokenizer, pairs.source)
+    target = TokenizedTexts.encode(target_tokenizer, pairs.target)
+    too_long = (np.stack([source.lengths, target.lengths]) > max_length).any(axis=0)
+    return PairBatches(
+        source.truncate(max_length),
+        target.truncate(max_length),
+        bucket_sizes(max_length, token_budget, multiple),
+        truncated=int(too_long.sum()),
+    )
+
+
+def find_usable(
+    lengths: np.ndarray, max_length: int, name: str
+) -> tuple[np.ndarray, dict[str, int]]:
+    """Which examples are neither too long nor empty, and {reason: count} of the others.
+
+    Args:
+        lengths: (sides, N) numbers of tokens, END included.
+        max_length: the largest one allowed.
+        name: of the examples, for the error if none is left.
+    """
+    too_long = (lengths > max_length).any(axis=0)
+    empty = (lengths == 1).any(axis=0) & ~too_long
+    counts = int(too_long.sum()), int(empty.sum())
+    if (too_long | empty).all():
+        raise ValueError(
+            f"no {name} is left: {counts[0]:,} are longer than {max_length=} tokens and "
+            f"{counts[1]:,} are empty after normalization"
+        )
+    reasons = f"over {max_length} tokens", "empty after normalization"
+    skipped = {reason: count for reason, count in zip(reasons, counts, strict=True) if count}
+    return ~(too_long | empty), skipped
+
+
+@dataclass(frozen=True)
+class TokenizedTexts:
+    """Texts and their ids, tokenized once and kept in memory."""
+
+    tokenizer: Tokenizer
+    strings: tf.Tensor  # (N)
+    ids: tf.RaggedTensor  # (N, ragged)
+
+    @classmethod
+    def encode(cls, tokenizer, strings, chunk=8192) -> "TokenizedTexts":
+        with tf.device("CPU:0"):  # where tf.data runs
+            texts = tf.constant(strings)
+            chunks = range(0, len(strings), chunk)
+            ids = tf.concat([tokenizer.encode(texts[i : i + chunk]) for i in chunks], axis=0)
+        return cls(tokenizer, texts, ids)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N), END included."""
+        return self.ids.row_lengths().numpy() + 1
+
+    def keep(self, mask) -> "TokenizedTexts":
+        rows = np.flatnonzero(mask)
+        return replace(self, strings=tf.gather(self.strings, rows), ids=tf.gather(self.ids, rows))
+
+    def truncate(self, max_length) -> "TokenizedTexts":
+        return replace(self, ids=self.ids[:, : max_length - 1])
+
+
+class PairBatches(BucketedBatches):
+    """Tokenized sentence pairs in batches; see `training_data` and `evaluation_data`.
+
+    Use `stream()` for `fit(..., steps_per_epoch=data.steps_per_epoch)` and `dataset()` for
+    `evaluate`. A batch is `({"source": (B, S), "target": (B, T)}, targets (B, T), weights (B, T))`,
+    with S = T one of a few lengths.
+    """
+
+    signature = (
+        tf.TensorSpec([], tf.int32, name="length"),
+        tf.TensorSpec([None], tf.int32, name="rows"),  # (B)
+        tf.TensorSpec([2, None], tf.float32, name="uniform"),  # (2, B)
+    )
+
+    def __init__(
+        self, source, target, sizes, seed=None, n_best=1, alpha=0.1, skipped=None, truncated=0
+    ):
+        super().__init__(np.maximum(source.lengths, target.lengths), sizes, seed)
+        self.source, self.target = source, target
+        self.n_best, self.alpha = n_best, alpha
+        shapes = self.batch_shapes()
+        tokens = int(source.lengths.sum()), int(target.lengths.sum())
+        self.report = PairReport(
+            pairs=len(self.lengths),
+            skipped=skipped or {},
+            truncated=truncated,
+            steps_per_epoch=self.steps_per_epoch,
+            shapes=sorted(set(shapes)),
+            source_tokens=tokens[0],
+            target_tokens=tokens[1],
+            padding=1 - sum(tokens) / sum(2 * rows * length for rows, length in shapes),
+        )
+
+    def batch_arrays(self, epoch, step):
+        """The length of each batch, its rows, and two random numbers for each row."""
+        uniform = np.zeros([2, len(self.lengths)], "float32")
+        if self.n_best > 1:
+            uniform = np.random.default_rng([self.seed, epoch, 1]).random(uniform.shape, "float32")
+        for batch in self.epoch_batches(epoch)[step:]:
+            yield batch.length, batch.rows, uniform[:, batch.rows]
+
+    def make_batch(self, length, rows, uniform):
+        real = rows != EMPTY
+        # An empty row repeats the first one with weight 0: attention over padding alone would give
+        # NaN, and 0 · NaN is NaN.
+        rows = tf.where(real, rows, rows[0])
+        source = self._take(self.source, rows, uniform[0], length)
+        decoder_input, targets = shift(self._take(self.target, rows, uniform[1], length))
+
+        shape = tf.cast(tf.stack([tf.size(rows), length]), tf.int64)
+        source, decoder_input, targets = (
+            ids.to_tensor(PAD, shape=shape) for ids in (append_end(source), decoder_input, targets)
+        )
+        weights = tf.cast((targets != PAD) & real[:, None], tf.float32)
+        return {"source": source, "target": decoder_input}, targets, weights
+
+    def _take(self, texts: TokenizedTexts, rows, uniform, length) -> tf.RaggedTensor:
+        if self.n_best == 1:
+            return tf.gather(texts.ids, rows)
+        strings = tf.gather(texts.strings, rows)
+        return texts.tokenizer.sample(strings, uniform, self.n_best, self.alpha, length - 1)

@@ -1,0 +1,70 @@
+"""WordPiece tokenizer for BERT checkpoints.
+
+A checkpoint comes with `vocab.txt`, a piece in each line, and often with `tokenizer_config.json`,
+whose `do_lower_case` is read. tensorflow_text tokenizes in Python and in the graph: it cleans the
+text, splits it at spaces, punctuation and Chinese characters, and takes the longest matching pieces
+from the left.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+import tensorflow_text
+
+PAD = 0  # the padding id of all models
+FILES = "vocab.txt", "tokenizer_config.json"
+
+
+class WordPiece(tf.Module):
+    """WordPiece tokenizer of BERT, with the interface of `Tokenizer`, but without decoding.
+
+    Args:
+        pieces: the V pieces; those inside a word begin with "##".
+        lower_case: whether to convert to lower case and strip accents.
+    """
+
+    def __init__(self, pieces: Sequence[str], lower_case: bool = True):
+        super().__init__(name="wordpiece")
+        self.pieces, self.lower_case = list(pieces), lower_case
+        ids = {piece: index for index, piece in enumerate(self.pieces)}
+        for piece in ("[UNK]", "[CLS]", "[SEP]"):
+            if piece not in ids:
+                raise ValueError(f"pieces must include {piece}; got {self.pieces[:5]} …")
+        if self.pieces[PAD] != "[PAD]":
+            raise ValueError(f"the first piece must be [PAD]; got {self.pieces[PAD]!r}")
+        self.start_id, self.end_id = ids["[CLS]"], ids["[SEP]"]
+        self._split = tensorflow_text.FastBertTokenizer(
+            self.pieces, token_out_type=tf.int32, lower_case_nfd_strip_accents=lower_case
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "WordPiece":
+        """Reads `vocab.txt` and, if it exists, `tokenizer_config.json`."""
+        vocab, config = (Path(folder) / name for name in FILES)
+        if not vocab.is_file():
+            raise FileNotFoundError(f"no such file: {vocab}")
+        pieces = vocab.read_text("utf-8").removesuffix("\n").split("\n")
+        options = json.loads(config.read_text("utf-8")) if config.is_file() else {}
+        return cls(pieces, options.get("do_lower_case", True))
+
+    def save(self, folder: str | Path) -> None:
+        """Writes both files."""
+        vocab, config = (Path(folder) / name for name in FILES)
+        vocab.write_text("\n".join(self.pieces) + "\n", "utf-8")
+        config.write_text(json.dumps({"do_lower_case": self.lower_case}), "utf-8")
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        return len(self.pieces)
+
+    def encode(self, strings) -> tf.RaggedTensor:
+        """Strings (B) → ids (B, ragged) int32, without [CLS] and [SEP]."""
+        strings = tf.strings.regex_replace(strings, "\ufffd", "")  # as BERT's code does
+        return self._split.tokenize(strings)
+
+    def encode_list(self, strings: Sequence[str]) -> list[list[int]]:
+        """`encode` for Python lists."""
+        return self.encode(tf.constant(list(strings), tf.string)).to_list()

@@ -1,0 +1,113 @@
+"""Export of pipelines, and loading of exports.
+
+    export(translator, "served")                    # a SavedModel
+    export(classifier, "phone", format="litert")
+    load("served")("Good morning.")
+
+A format is a module with `KINDS`, the pipelines that it supports, and `write(pipeline, folder)`,
+and `load(folder, kind, options)` if this package can run it. Every export contains export.json
+(kind, format, options, versions) and README.md.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from tfx_transformer import __version__
+from tfx_transformer.checks import check_choice
+from tfx_transformer.export import ctranslate2, litert, onnx, saved_model
+from tfx_transformer.export.saved_model import ExportedPipeline
+from tfx_transformer.pipelines.base import Pipeline
+
+FORMATS = {
+    "ctranslate2": ctranslate2,
+    "litert": litert,
+    "onnx": onnx,
+    "saved_model": saved_model,
+}
+INFO = "export.json"
+
+
+def export(
+    pipeline: Pipeline, folder, card: str = "", format: str = "saved_model", **options
+) -> Path:
+    """Writes a pipeline to a new folder, completely or not at all.
+
+    Args:
+        pipeline: what to export; its decoder and lengths are part of the export.
+        folder: must not exist yet.
+        card: a text about the model, for README.md in the folder.
+        format: a name in FORMATS.
+        options: of the format's `write`.
+    """
+    check_choice(*FORMATS, format=format)
+    if not isinstance(pipeline, Pipeline):
+        raise ValueError(f"pipeline must be a Pipeline; got {type(pipeline).__name__}")
+    check_kind(pipeline.kind, format)
+    info = {
+        "kind": pipeline.kind,
+        "format": format,
+        "options": pipeline.options() | options,
+        "versions": {"tfx_transformer": __version__, "tensorflow": version("tensorflow")},
+    }
+    with new_folder(folder) as temporary:
+        FORMATS[format].write(pipeline, temporary, **options)
+        (temporary / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False), "utf-8")
+        (temporary / "README.md").write_text(card, "utf-8")
+    return Path(folder)
+
+
+def check_kind(kind: str, format: str) -> None:
+    """Raises if the format does not support this kind of pipeline."""
+    if kind not in FORMATS[format].KINDS:
+        known = " or ".join(name for name, module in FORMATS.items() if kind in module.KINDS)
+        raise ValueError(f"the format of a {kind} must be {known}; got {format}")
+
+
+@contextmanager
+def new_folder(folder) -> Iterator[Path]:
+    """A temporary folder that gets its final name at the end, so that it is never incomplete."""
+    folder = Path(folder)
+    if folder.exists():
+        raise ValueError(f"{folder} already exists: choose another folder, or remove it")
+    temporary = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def is_export(folder) -> bool:
+    """Whether `export` wrote the folder."""
+    return (Path(folder) / INFO).exists()
+
+
+def load(folder, kind: str | None = None) -> ExportedPipeline:
+    """The exported pipeline, called as the original: `load(folder)("Good morning.")`.
+
+    Args:
+        folder: of the export.
+        kind: the kind of pipeline that it must be; None accepts any.
+    """
+    folder = Path(folder)
+    if not is_export(folder):
+        raise ValueError(f"{folder} is not an export of this package: there is no {folder / INFO}")
+    info = json.loads((folder / INFO).read_text("utf-8"))
+    if kind is not None and info["kind"] != kind:
+        raise ValueError(f"{folder} must be an export of a {kind}; it holds a {info['kind']}")
+    check_choice(*FORMATS, format=info["format"])
+    module = FORMATS[info["format"]]
+    if not hasattr(module, "load"):
+        raise ValueError(f"{folder} has the format {info['format']}, which cannot be loaded here")
+    if info["options"].get("ids_only"):
+        raise ValueError(f"{folder} takes token ids, not text: it was exported with ids_only")
+    return module.load(folder, info["kind"], info["options"])
+
+
+__all__ = ["FORMATS", "ExportedPipeline", "export", "is_export", "load"]

@@ -1,0 +1,168 @@
+"""CTranslate2 export of translators, whose C++ library runs without Python or TensorFlow.
+
+    export(translator, "folder", format="ctranslate2")
+
+    tokens = sentencepiece.SentencePieceProcessor("folder/source.spm").encode(text, out_type=str)
+    ctranslate2.Translator("folder").translate_batch([tokens], beam_size=4, length_penalty=0)
+
+Greedy decoding gives the same tokens as ours with min_length=1. So does beam search with
+length_penalty=0 in both, except for the probability of PAD and START, which is zero there and
+almost zero here; with a length penalty the two stop at different lengths. CTranslate2 quantizes the
+weights itself, with compute_type="int8".
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+from keras import ops
+
+from tfx_transformer.checks import check_positive
+from tfx_transformer.data.text.tokenizer import END, PAD, START, UNK
+from tfx_transformer.decoding.constraints import MASKED
+from tfx_transformer.layers import ATTENTION, NORM
+from tfx_transformer.layers.position import LearnedPosition, SinusoidalPosition
+from tfx_transformer.models.transformer import Transformer
+from tfx_transformer.pipelines import Translator
+
+KINDS = ("translator",)
+ACTIVATIONS = {"gelu": "GELU", "gelu_tanh": "GELUTanh", "relu": "RELU", "swish": "SWISH"}
+
+
+def write(translator: Translator, folder: Path, max_positions: int = 1024) -> None:
+    """Writes the model, its vocabularies and its SentencePiece models.
+
+    Args:
+        translator: its model must be a `Transformer` with multi-head attention and layer norm. Its
+            decoder is not exported: CTranslate2 takes decoding options with each call.
+        folder: where to write.
+        max_positions: number of sinusoidal positions; learned ones keep their number.
+    """
+    check_positive(max_positions=max_positions)
+    check_model(translator.model)
+    make_spec(translator, max_positions).save(str(folder))
+    for side in ("source", "target"):
+        model = getattr(translator, f"{side}_tokenizer").model
+        if model is not None:
+            (folder / f"{side}.spm").write_bytes(model)
+
+
+def check_model(model) -> None:
+    """Raises if CTranslate2 cannot run the model."""
+    if not isinstance(model, Transformer):
+        raise ValueError(
+            f"the CTranslate2 format supports a Transformer; got {type(model).__name__}"
+        )
+    attention, options = ATTENTION.find(model.attention)
+    norm, _ = NORM.find(model.norm)
+    position = model.source_position
+    has_table = isinstance(position, SinusoidalPosition | LearnedPosition)
+    rules = (
+        ("memory", "'final'", model.memory == "final"),
+        ("attention", "multi_head", attention is ATTENTION["multi_head"]),
+        ("attention", "without position", options.get("position") is None),
+        ("norm", "layer", norm is NORM["layer"]),
+        ("activation", f"one of {', '.join(ACTIVATIONS)}", model.activation in ACTIVATIONS),
+        ("position", "sinusoidal or learned", has_table),
+        ("position", "added, not projected", position.combine == "add" and not position.project),
+    )
+    for name, rule, is_met in rules:
+        if not is_met:
+            raise ValueError(
+                f"CTranslate2 cannot run this model: {name} must be {rule}; "
+                f"got {getattr(model, name)!r}"
+            )
+
+
+def make_spec(translator: Translator, max_positions: int):
+    """The specification of the model, validated by CTranslate2."""
+    library = import_ctranslate2()
+    model, pieces = translator.model, translator.target_tokenizer.pieces
+    spec = library.transformer_spec.TransformerSpec.from_config(
+        (model.depth, model.decoder_depth),
+        model.num_heads,
+        pre_norm=model.norm_first,
+        activation=getattr(library.common_spec.Activation, ACTIVATIONS[model.activation]),
+    )
+    for part, block in zip(spec.encoder.layer, model.encoder, strict=True):
+        set_block(part, block)
+    for part, block in zip(spec.decoder.layer, model.decoder, strict=True):
+        set_block(part, block)
+        set_dense(part.attention.linear[0], block.context_attention.query)
+        set_dense(part.attention.linear[1], block.context_attention.key_value)
+        set_dense(part.attention.linear[2], block.context_attention.out)
+        set_norm(part.attention.layer_norm, block.cross_norm)
+    if model.norm_first:
+        set_norm(spec.encoder.layer_norm, model.encoder_norm)
+        set_norm(spec.decoder.layer_norm, model.decoder_norm)
+    spec.encoder.embeddings[0].weight = array(model.source_embedding.table)
+    spec.decoder.embeddings.weight = array(model.target_embedding.table)
+    for part, layer in (
+        (spec.encoder, model.source_position),
+        (spec.decoder, model.target_position),
+    ):
+        part.position_encodings.encodings = positions(layer, model.dim, max_positions)
+    set_output(spec.decoder.projection, model)
+
+    spec.register_source_vocabulary(list(translator.source_tokenizer.pieces))
+    spec.register_target_vocabulary(list(pieces))
+    spec.config.bos_token = spec.config.decoder_start_token = pieces[START]
+    spec.config.eos_token, spec.config.unk_token = pieces[END], pieces[UNK]
+    spec.config.add_source_eos = translator.add_source_end
+    spec.config.layer_norm_epsilon = model.encoder[0].mlp_norm.epsilon
+    spec.validate()
+    spec.optimize()  # writes tied weights once
+    return spec
+
+
+def import_ctranslate2() -> SimpleNamespace:
+    """The modules of the library that describe models."""
+    try:
+        from ctranslate2.specs import common_spec, transformer_spec
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "no package ctranslate2, which writes the files: pip install tfx-transformer[convert]"
+        ) from error
+    return SimpleNamespace(common_spec=common_spec, transformer_spec=transformer_spec)
+
+
+def set_block(part, block) -> None:
+    """Self-attention and feed-forward layer, of encoder and decoder blocks alike."""
+    attention = block.self_attention
+    set_dense(part.self_attention.linear[0], attention.query, attention.key_value)
+    set_dense(part.self_attention.linear[1], attention.out)
+    set_norm(part.self_attention.layer_norm, block.self_norm)
+    set_dense(part.ffn.linear_0, block.mlp.up)
+    set_dense(part.ffn.linear_1, block.mlp.down)
+    set_norm(part.ffn.layer_norm, block.mlp_norm)
+
+
+def set_dense(part, *layers) -> None:
+    """One or more layers with the same input as one layer: kernels (in, out) → (out, in)."""
+    part.weight = np.concatenate([array(layer.kernel).T for layer in layers])
+    if layers[0].use_bias:
+        part.bias = np.concatenate([array(layer.bias) for layer in layers])
+
+
+def set_norm(part, norm) -> None:
+    part.gamma, part.beta = array(norm.scale), array(norm.offset)
+
+
+def set_output(part, model) -> None:
+    """The output layer; PAD and START are never predicted, as in our decoders."""
+    is_tied = model.tie != "none"
+    part.weight = array(model.target_embedding.table) if is_tied else array(model.head.kernel).T
+    bias = array(model.bias) if model.output_bias else np.zeros(model.vocab_size, "float32")
+    bias[[PAD, START]] = MASKED
+    part.bias = bias
+
+
+def positions(layer, dim: int, max_positions: int) -> np.ndarray:
+    """(max_positions, D), or as many as the layer has learned."""
+    length = getattr(layer, "max_length", max_positions)
+    return array(layer.encode(np.zeros((1, length, dim), "float32"), 0, None))
+
+
+def array(weight) -> np.ndarray:
+    """A copy as float32."""
+    return np.array(ops.convert_to_numpy(weight), "float32")

@@ -1,0 +1,43 @@
+"""ONNX export of image classifiers.
+
+The folder holds model.onnx, with the same input and output as the LiteRT export, and labels.txt.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from tfx_transformer.export.litert import write_labels
+from tfx_transformer.pipelines import Classifier
+
+KINDS = ("classifier",)
+OPSET = 18
+
+
+def write(classifier: Classifier, folder: Path) -> None:
+    """Writes model.onnx, in float32."""
+    try:
+        import tf2onnx
+    except ImportError as error:
+        raise ImportError(
+            'the format onnx needs tf2onnx: pip install "tfx-transformer[onnx]"'
+        ) from error
+    write_labels(classifier, folder)
+    function = classifier.predict_scores
+    model, _ = tf2onnx.convert.from_function(
+        function,
+        input_signature=function.input_signature,
+        opset=OPSET,
+        custom_op_handlers={"Erfc": (convert_erfc, [])},
+    )
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+
+
+def convert_erfc(context, node, *_) -> None:
+    """Replaces erfc, which TensorFlow uses for GELU and ONNX does not have, by 1 − erf."""
+    (x,), (y,) = node.input, node.output
+    kind = {"dtypes": [context.get_dtype(y)], "shapes": [context.get_shape(y)]}
+    context.remove_node(node.name)
+    one = context.make_const(f"{node.name}/one", np.ones((), "float32"))
+    erf = context.make_node("Erf", [x], **kind)
+    context.make_node("Sub", [one.output[0], erf.output[0]], outputs=[y], **kind)

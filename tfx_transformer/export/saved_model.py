@@ -1,0 +1,99 @@
+"""SavedModel export: loads with TensorFlow alone, without this package.
+
+    import tensorflow as tf, tensorflow_text            # tensorflow_text only for models of text
+    model = tf.saved_model.load(folder)
+    model.signatures["serving_default"](tf.constant(["hello"]))["text"]
+
+Any op of tensorflow-text in the file makes it necessary to load; with `ids_only` there is none.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_transformer.pipelines import PIPELINES
+from tfx_transformer.pipelines.base import Pipeline, Predictor
+
+KINDS = tuple(PIPELINES)
+TEXT_OPS = ("Sentencepiece", "FastBert", "FastWordpiece")  # prefixes of tensorflow-text
+
+
+class Saved(tf.Module):
+    """What the exported functions refer to: weights, tokenizers and seeds.
+
+    The Keras model itself is left out: TensorFlow would trace it again with inputs of its own.
+    """
+
+    def __init__(self, model, resources=()):
+        super().__init__()
+        self.weights = [variable.value for variable in model.variables]
+        self.resources = list(resources)
+
+
+def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> None:
+    """Writes the SavedModel.
+
+    Args:
+        pipeline: any pipeline.
+        folder: a new folder.
+        ids_only: export only the function from token ids to token ids or classes.
+    """
+    signatures, resources = pipeline.signatures(), pipeline.resources()
+    if ids_only:
+        if "ids" not in signatures:
+            raise ValueError(f"ids_only must be False for a {pipeline.kind}: it has no token ids")
+        signatures = {"serving_default": signatures["ids"]}
+        resources = [item for item in resources if isinstance(item, tf.Variable)]  # the seeds
+    concrete = {name: function.get_concrete_function() for name, function in signatures.items()}
+    tf.saved_model.save(Saved(pipeline.model, resources), str(folder), signatures=concrete)
+
+
+class ExportedPipeline(Predictor):
+    """A SavedModel that is called like the pipeline it was exported from.
+
+    Args:
+        folder: of the export.
+        kind: the pipeline's kind.
+        options: the pipeline's options.
+    """
+
+    def __init__(self, folder: Path, kind: str, options: dict[str, Any]):
+        self.kind, self.options, self.result = kind, options, PIPELINES[kind].result
+        import tensorflow_text  # noqa: F401  # registers the text ops
+
+        self.loaded = tf.saved_model.load(str(folder))
+        self.signatures = self.loaded.signatures
+
+    def predict(self, batch):
+        return self.signatures["serving_default"](tf.constant(batch))
+
+
+def load(folder: Path, kind: str, options: dict[str, Any]) -> ExportedPipeline:
+    return ExportedPipeline(folder, kind, options)
+
+
+def inspect(folder) -> str:
+    """The signatures of a SavedModel, and which of its ops need tensorflow-text."""
+    path = Path(folder) / "saved_model.pb"
+    if not path.exists():
+        raise ValueError(f"{folder} is not a SavedModel: there is no {path}")
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    graph = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs[0]
+    lines = []
+    for name, signature in sorted(graph.signature_def.items()):
+        if name.startswith("__"):
+            continue
+        lines.append(name)
+        for arrow, tensors in (("  in ", signature.inputs), ("  out", signature.outputs)):
+            for key, info in sorted(tensors.items()):
+                shape = ", ".join("?" if d.size < 0 else str(d.size) for d in info.tensor_shape.dim)
+                dtype = tf.dtypes.as_dtype(info.dtype).name
+                lines.append(f"{arrow} {key}: {dtype} [{shape}]")
+    nodes = [node.op for node in graph.graph_def.node]
+    for function in graph.graph_def.library.function:
+        nodes += [node.op for node in function.node_def]
+    text_ops = sorted({op for op in nodes if op.startswith(TEXT_OPS)})
+    lines.append("needs tensorflow-text: " + (", ".join(text_ops) or "no"))
+    return "\n".join(lines)

@@ -1,0 +1,140 @@
+"""The base of all pipelines: calls on one item or a list, results in plain Python, and export."""
+
+import abc
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_transformer.checks import check_positive
+
+
+@dataclass(frozen=True)
+class GeneratedText:
+    """A text that a model generated."""
+
+    text: str
+    score: float
+    n_best: list[tuple[str, float]]  # texts with their scores, best first
+    pieces: list[str]  # subwords of the text, END included
+
+    @property
+    def value(self) -> str:
+        """What a call of the pipeline returns."""
+        return self.text
+
+    @classmethod
+    def unpack(cls, outputs: dict[str, np.ndarray], row: int) -> "GeneratedText":
+        """One row of a batch of outputs, without its padding."""
+        return cls(**cls.fields(outputs, row))
+
+    @classmethod
+    def fields(cls, outputs: dict[str, np.ndarray], row: int) -> dict[str, Any]:
+        scores = outputs["n_best_score"][row].tolist()
+        texts = [text.decode() for text in outputs["n_best"][row]]
+        return {
+            "text": outputs["text"][row].decode(),
+            "score": float(outputs["score"][row]),
+            "n_best": list(zip(texts, scores, strict=True)),
+            "pieces": decode_pieces(outputs["pieces"][row]),
+        }
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The most likely classes of one item; none if the item could not be read."""
+
+    classes: list[tuple[str, float]]  # labels with their probabilities, best first
+
+    @property
+    def value(self) -> dict[str, float]:
+        """What a call of the pipeline returns: label → probability, best first."""
+        return dict(self.classes)
+
+    @classmethod
+    def unpack(cls, outputs: dict[str, np.ndarray], row: int) -> "Prediction":
+        """One row of a batch of outputs."""
+        labels = [label.decode() for label in outputs["labels"][row]]
+        scores = outputs["scores"][row].tolist()
+        is_readable = outputs["is_readable"][row] if "is_readable" in outputs else True
+        return cls(list(zip(labels, scores, strict=True)) if is_readable else [])
+
+
+class Predictor:
+    """Something that can be called on one item or on a list: a pipeline or a loaded export.
+
+    Attributes:
+        kind: what it is, a name in PIPELINES.
+        predict: a batch of items (B,) → named tensors with a row for each item.
+        result: the class of the results, with `unpack` and `value`.
+    """
+
+    kind: str
+    predict: Callable
+    result: Any
+
+    def __call__(self, inputs, batch_size: int = 64):
+        """One item (a string or bytes) gives one result, a list of items gives a list."""
+        is_single = isinstance(inputs, str | bytes)
+        results = self.results([inputs] if is_single else inputs, batch_size)
+        values = [result.value for result in results]
+        return values[0] if is_single else values
+
+    def results(
+        self, items: Iterable[str | bytes], batch_size: int = 64, read_ahead: int | None = None
+    ) -> Iterator[Any]:
+        """Detailed results, in the order of the items; items of similar length share a batch.
+
+        Args:
+            items: strings or bytes.
+            batch_size: items that are computed together.
+            read_ahead: number of items to read before the first result; None reads all of them.
+        """
+        check_positive(batch_size=batch_size)
+        if read_ahead is not None:
+            check_positive(read_ahead=read_ahead)
+        items = iter(items)
+        while chunk := list(itertools.islice(items, read_ahead)):
+            order = sorted(range(len(chunk)), key=lambda i: len(chunk[i]))
+            done: dict[int, Any] = {}
+            for start in range(0, len(order), batch_size):
+                rows = order[start : start + batch_size]
+                outputs = self.predict(np.array([to_bytes(chunk[i]) for i in rows], dtype=object))
+                arrays = {name: value.numpy() for name, value in outputs.items()}
+                done |= {i: self.result.unpack(arrays, row) for row, i in enumerate(rows)}
+            yield from (done[i] for i in range(len(chunk)))
+
+
+class Pipeline(Predictor, tf.Module, abc.ABC):
+    """A model with its pre- and post-processing, which can be exported.
+
+    A subclass defines `kind`, `result` and `predict`, and:
+
+        signatures()  the functions that an export offers, "serving_default" among them
+        resources()   tokenizers and seeds that these functions refer to
+        options()     plain data that describes the pipeline, for export.json
+    """
+
+    kind: ClassVar[str]
+    model: Any
+
+    @abc.abstractmethod
+    def signatures(self) -> dict[str, Callable]: ...
+
+    def resources(self) -> list[Any]:
+        return []
+
+    @abc.abstractmethod
+    def options(self) -> dict[str, Any]: ...
+
+
+def decode_pieces(padded: np.ndarray) -> list[str]:
+    """A row of subwords without its padding, which is empty strings."""
+    return [piece.decode() for piece in padded if piece]
+
+
+def to_bytes(item: str | bytes) -> bytes:
+    return item.encode() if isinstance(item, str) else item

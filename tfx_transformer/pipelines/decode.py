@@ -1,0 +1,55 @@
+"""Runs a decoder on a model: model inputs in, token ids of the best sequences out."""
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import keras
+from keras import ops
+
+from tfx_transformer.data.text.tokenizer import END, PAD, START
+from tfx_transformer.decoding import DECODERS, Decoder, SamplingDecoder
+
+
+def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=None):
+    """Decodes a batch → tokens (B, n_best, max_length), score and length (B, n_best).
+
+    Args:
+        model: has `initial_state` and `step`.
+        decoder: an instance of a class in DECODERS.
+        inputs: model inputs without the target.
+        batch_size: B.
+        max_length: number of tokens to reserve for each sequence, END included.
+        limit: (B,) a smaller maximum length for each sequence.
+        prefix: (B, P) forced first tokens, padded.
+    """
+    values = [(variable, ops.copy(variable)) for variable in model.variables]
+    options = {"limit": limit, "prefix": prefix}
+    with keras.StatelessScope(state_mapping=values) as scope:  # reads each variable only once
+        state = model.initial_state(inputs, max_length)
+        result = decoder(model.step, state, batch_size, max_length, START, END, PAD, **options)
+    seed = getattr(decoder, "seed", None)
+    if isinstance(seed, keras.random.SeedGenerator):  # the next call samples other tokens
+        seed.state.assign(scope.get_current_value(seed.state))
+    return {name: result[name] for name in ("tokens", "score", "length")}
+
+
+def make_decoder(spec) -> tuple[Decoder, list[Any]]:
+    """The decoder of a name or a dict of options, and the seed variables that an export must keep.
+
+    A sampling decoder without a seed gets a seed variable: with a constant in its graph it would
+    sample the same tokens at every call.
+    """
+    decoder = DECODERS.make(spec)
+    if not isinstance(decoder, SamplingDecoder) or decoder.seed is not None:
+        return decoder, []
+    seed = keras.random.SeedGenerator()
+    return replace(decoder, seed=seed), [seed.state.value]
+
+
+def decoder_options(decoder: Decoder) -> dict[str, Any]:
+    """The decoder's class and options as plain data."""
+    kind = next(name for name, kind in DECODERS.items() if type(decoder) is kind)
+    seed = getattr(decoder, "seed", None)
+    options = asdict(replace(decoder, seed=None) if seed is not None else decoder)
+    is_number = isinstance(seed, int)
+    return {"kind": kind} | options | ({"seed": seed} if is_number else {})

@@ -1,0 +1,59 @@
+"""TextClassifier: a model and its tokenizer as one function from strings to class names."""
+
+import tensorflow as tf
+
+from tfx_transformer.checks import check_positive
+from tfx_transformer.data.text.labeled_batches import encode_rows
+from tfx_transformer.pipelines.base import Pipeline, Prediction
+from tfx_transformer.pipelines.classifier import check_class_names, top_classes
+from tfx_transformer.runtime import graph
+
+
+class TextClassifier(Pipeline):
+    """Classifies strings: `classifier("a great film")` → {"positive": 0.9, …}.
+
+    Args:
+        model: {"tokens": (B, T)} → logits (B, C); has `num_classes` and `max_length`.
+        tokenizer: a `Tokenizer` or a `WordPiece`.
+        class_names: C names.
+        max_length: longer texts are truncated, in tokens with START and END; the model's if None.
+        top_k: number of classes to return, at most C.
+    """
+
+    kind = "text_classifier"
+    result = Prediction
+
+    def __init__(self, model, tokenizer, class_names, max_length=None, top_k=5):
+        super().__init__()
+        max_length = model.max_length if max_length is None else max_length
+        check_positive(top_k=top_k, max_length=max_length)
+        if not 3 <= max_length <= model.max_length:
+            raise ValueError(f"max_length must lie in 3 … {model.max_length}; got {max_length=}")
+        check_class_names(class_names, model)
+        self.model, self.tokenizer, self.class_names = model, tokenizer, list(class_names)
+        self.max_length, self.top_k = max_length, min(top_k, len(class_names))
+        text = tf.TensorSpec([None], tf.string, name="text")
+        tokens = tf.TensorSpec([None, None], tf.int32, name="tokens")
+        self.read = graph(lambda text: encode_rows(tokenizer, text, max_length), text)
+        self.logits = graph(lambda tokens: model({"tokens": tokens}, training=False), tokens)
+        self.predict_ids = graph(self._top_classes, tokens)
+        self.predict = graph(lambda text: self.predict_ids(self.read(text)), text)
+
+    def signatures(self):
+        # "ids" takes token ids with START and END, padded with 0
+        return {"serving_default": self.predict, "ids": self.predict_ids}
+
+    def resources(self):
+        return [self.tokenizer]
+
+    def options(self):
+        return {
+            "class_names": list(self.class_names),
+            "max_length": self.max_length,
+            "top_k": self.top_k,
+        }
+
+    def _top_classes(self, tokens):
+        # the model needs at least one column, which an empty batch does not have
+        tokens = tf.pad(tokens, [[0, 0], [0, tf.cast(tf.shape(tokens)[1] == 0, tf.int32)]])
+        return top_classes(self.logits(tokens), self.class_names, self.top_k)

@@ -1,0 +1,149 @@
+"""Translator: a model, its tokenizers and a decoder as one function from strings to strings."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_transformer.checks import check_positive
+from tfx_transformer.data.text.pair_batches import encode_source
+from tfx_transformer.data.text.tokenizer import END, PAD, START
+from tfx_transformer.pipelines.base import GeneratedText, Pipeline, decode_pieces
+from tfx_transformer.pipelines.decode import decode, decoder_options, make_decoder
+from tfx_transformer.runtime import graph
+
+MIN_XLA_LENGTH = 16  # shortest source length that XLA compiles for
+
+
+@dataclass(frozen=True)
+class Translation(GeneratedText):
+    """A translated sentence."""
+
+    source_pieces: list[str]  # S subwords of the source
+    alignment: np.ndarray  # (T, S), attention from each target subword to each source subword
+
+    @classmethod
+    def fields(cls, outputs, row):
+        fields = super().fields(outputs, row)
+        source = decode_pieces(outputs["source_pieces"][row])
+        alignment = outputs["alignment"][row, : len(fields["pieces"]), : len(source)]
+        return fields | {"source_pieces": source, "alignment": alignment}
+
+
+class Translator(Pipeline):
+    """Translates strings: `translator("Good morning.")` or `translator(["One.", "Two."])`.
+
+    Args:
+        model: has `initial_state`, `step` and `attention_maps`.
+        source_tokenizer, target_tokenizer: may be the same one.
+        decoder: a name in DECODERS, or a dict of its options.
+        max_length: maximum length of a translation in tokens, END included; longer sources are
+            truncated.
+        jit_compile: whether XLA compiles decoding: faster, but the first call of each shape takes
+            seconds. Shapes are rounded up to powers of two, so that there are few.
+    """
+
+    kind = "translator"
+    result = Translation
+    add_source_end = True  # whether `encode` adds END to each source
+
+    def __init__(
+        self,
+        model,
+        source_tokenizer,
+        target_tokenizer,
+        decoder="beam",
+        max_length=128,
+        jit_compile=False,
+    ):
+        super().__init__()
+        check_positive(max_length=max_length)
+        self.model = model
+        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
+        self.decoder, self.seeds = make_decoder(decoder)
+        self.max_length, self.jit_compile = max_length, jit_compile
+        ids = tf.TensorSpec([None, None], tf.int32, name="source")
+        text = tf.TensorSpec([None], tf.string, name="text")
+        length = tf.TensorSpec([], tf.int32, name="max_length")
+        self._decode = graph(self._decode_ids, ids, length, jit_compile=jit_compile)
+        self.predict_limited = graph(self._translate, text, length)
+        self.predict_ids = graph(lambda source: self._decode_padded(source, max_length), ids)
+        self.predict = graph(lambda text: self.predict_limited(text, max_length), text)
+
+    def signatures(self):
+        return {
+            "serving_default": self.predict,
+            "limited": self.predict_limited,  # takes a smaller max_length too
+            "ids": self.predict_ids,
+        }
+
+    def resources(self):
+        return [self.source_tokenizer, self.target_tokenizer, *self.seeds]
+
+    def options(self):
+        return {
+            "decoder": decoder_options(self.decoder),
+            "max_length": self.max_length,
+            "jit_compile": self.jit_compile,
+        }
+
+    def encode(self, text):
+        """Strings (B,) → source ids (B, S) with END, padded."""
+        return encode_source(self.source_tokenizer, text, self.max_length)
+
+    def _decode_ids(self, source, max_length):
+        """Source ids (B, S) with END, padded → tokens (B, n_best, T), score, length (B, n_best)."""
+        # translations longer than 2 S + 10 tokens are stopped: they only repeat themselves
+        length = tf.reduce_sum(tf.cast(source != PAD, tf.int32), axis=1)
+        longest = tf.minimum(2 * tf.shape(source)[1] + 10, self.max_length)
+        limit = tf.minimum(2 * length + 10, max_length)
+        batch_size = tf.shape(source)[0]
+        return decode(self.model, self.decoder, {"source": source}, batch_size, longest, limit)
+
+    def _decode_padded(self, source, max_length):
+        """As `_decode_ids`; for XLA with rows and length padded to powers of two."""
+        if not self.jit_compile:
+            return self._decode(source, max_length)
+        rows, length = tf.unstack(tf.shape(source))
+        padding = [power_of_two(rows) - rows, power_of_two(length, MIN_XLA_LENGTH) - length]
+        source = tf.pad(source, [[0, padding[0]], [0, padding[1]]], constant_values=PAD)
+        return {name: value[:rows] for name, value in self._decode(source, max_length).items()}
+
+    def _translate(self, text, max_length):
+        """Strings (B,) → texts, scores, subwords and the alignment."""
+        source = self.encode(text)
+        decoded = self._decode_padded(source, max_length)
+        tokens, score = decoded["tokens"], decoded["score"]
+        is_empty = tf.reduce_any(source[:, :1] == END, axis=1)  # then the translation is empty
+        n_best = tf.where(is_empty[:, None], "", self.target_tokenizer.decode(tokens))
+        n_best.set_shape([None, tokens.shape[1]])
+        return {
+            "text": n_best[:, 0],
+            "score": tf.where(is_empty, 0.0, score[:, 0]),
+            "n_best": n_best,
+            "n_best_score": tf.where(is_empty[:, None], 0.0, score),
+            "tokens": tokens[:, 0],
+            "pieces": self.target_tokenizer.to_pieces(tokens[:, 0]),
+            "source_pieces": self.source_tokenizer.to_pieces(source),
+            "alignment": self.align(source, tokens[:, 0]),
+        }
+
+    def align(self, source, tokens):
+        """Attention from each token (B, T) to each source token (B, S): (B, T, S), rows sum to 1.
+
+        The mean over the heads and blocks of the decoder; zeros for a model without attention.
+        """
+        target = tf.concat([tf.fill([tf.shape(tokens)[0], 1], START), tokens[:, :-1]], axis=1)
+        maps = self.model.attention_maps({"source": source, "target": target})
+        cross = [weights for name, weights in maps.items() if name.endswith("/cross")]
+        if not cross:
+            shape = (tf.shape(tokens)[0], tf.shape(tokens)[1], tf.shape(source)[1])
+            return tf.zeros(shape)
+        weights = tf.reduce_mean(tf.concat(cross, axis=1), axis=1)
+        return tf.where((tokens != PAD)[:, :, None], weights, 0.0)
+
+
+def power_of_two(size, minimum=1):
+    """The smallest power of two that is at least `size`, a scalar, and at least `minimum`."""
+    powers = minimum * 2 ** tf.range(31 - minimum.bit_length())
+    return tf.reduce_min(tf.where(powers >= size, powers, powers.dtype.max))

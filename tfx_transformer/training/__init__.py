@@ -1,0 +1,1 @@
+"""Training: losses, optimizer, schedules, checkpoints, callbacks, metrics and strategies."""

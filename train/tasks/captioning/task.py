@@ -1,0 +1,218 @@
+"""Image captioning as a task: data, model, evaluation and pipeline."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from tfx_transformer.checks import check_choice
+from tfx_transformer.convert import load_weights
+from tfx_transformer.convert.efficientnet_lite import load_efficientnet_lite0
+from tfx_transformer.data import Captions, load_captions, train_tokenizer, training_captions
+from tfx_transformer.models import MODELS, create_model
+from tfx_transformer.models.image_encoders import BACKBONES
+from tfx_transformer.pipelines import Captioner
+from tfx_transformer.train.options import decoder_spec
+from tfx_transformer.train.recipe import ModelOptions
+from tfx_transformer.train.run_folder import write_skipped
+from tfx_transformer.train.tasks.base import Evaluation, Evaluator, Task, timed
+from tfx_transformer.train.tasks.captioning import CaptioningData, CaptioningRecipe
+from tfx_transformer.train.tasks.classes import in_batches
+from tfx_transformer.train.tasks.text import load_tokenizer, stored_tokenizer
+from tfx_transformer.training.losses import TokenCrossentropy
+from tfx_transformer.training.metrics import caption_scores
+from tfx_transformer.training.strategy import check_replicas
+
+BATCH_SIZE = 32  # of evaluations
+PACKAGE = "package"  # in place of a file of weights
+# the option that may follow the / in an encoder's name, and its type
+ENCODER_PARTS: dict[str, Any] = {"efficientnet_lite0": ("stage", int), "vit": ("variant", str)}
+
+
+class CaptioningTask(Task):
+    """Description of images."""
+
+    noun, kind = "captioner", "captioner"
+    metric, unit = "bleu_4", "tokens"
+
+    def load_data(self):
+        recipe, data = self.recipe, self.recipe.data
+        encoder, weights = find_encoder(recipe)
+        options = variant_options(recipe.model) | recipe.model.options
+        if options.get("freeze") and not weights and "weights" not in encoder:
+            raise ValueError("model.freeze needs a trained encoder: weights must name its file")
+        if data.normalization != "half" and encoder["kind"] in ("efficientnet_lite0", "keras"):
+            raise ValueError(
+                f'data.normalization of the encoder {encoder["kind"]} must be "half"; '
+                f"got {data.normalization!r}"
+            )
+        splits = ("train", "validation", "test")
+        named = [split for split in splits if getattr(data, split)]
+        if len(named) in (1, 2):  # the others would be taken from all images, these included
+            raise ValueError(
+                "data.train, data.validation and data.test must all name a file, or none of them; "
+                f"got {' and '.join(named)}"
+            )
+        self.captions = {split: load_split(data, split) for split in splits}
+        self.loss = TokenCrossentropy(recipe.label_smoothing, reduction="sum")
+
+    def prepare(self, folder, replicas):
+        data, captions = self.recipe.data, self.captions["train"]
+        check_replicas(replicas, data.batch_size)
+        texts = [text for texts in captions.texts for text in texts]
+        self.tokenizer = stored_tokenizer(folder, lambda: train_tokenizer(texts, data.vocab_size))
+        model = self.make_model()
+        self.data = training_captions(
+            captions,
+            self.tokenizer,
+            model.image_size,
+            data.batch_size,
+            data.max_length,
+            data.normalization,
+            self.recipe.augment,
+            seed=self.recipe.seed,
+            features=encode_images(self.greedy(model), captions) if model.freeze else None,
+        )
+        self.units_per_batch = self.data.report.tokens / self.data.steps_per_epoch
+        write_skipped(folder, self.captions)
+        print(*self.captions.values(), self.data.report, sep="\n")
+
+    def restore(self, folder):
+        self.tokenizer = load_tokenizer(folder)
+
+    def make_model(self):
+        own, (encoder, weights) = self.recipe.model, find_encoder(self.recipe)
+        options = ({"freeze": True} if weights else {}) | own.options | {"encoder": encoder}
+        options["vocab_size"] = self.tokenizer.vocab_size
+        model = create_model(own.name, own.variant, **options)
+        if weights and encoder["kind"] == "vit":
+            load_weights(model.image_encoder.network, weights, head=False)
+        elif weights and encoder["kind"] != "keras":  # which takes them as an option
+            load_efficientnet_lite0(model.image_encoder, None if weights == PACKAGE else weights)
+        return model
+
+    def greedy(self, model) -> Captioner:
+        return self.pipeline(model, kind="greedy")
+
+    def evaluator(self, model):
+        captions, count = self.captions["validation"], self.recipe.eval_images
+        return CaptioningEvaluator(self.greedy(model), captions, count)
+
+    def pipeline(self, model, max_length=None, **decoding):
+        data, spec = self.recipe.data, decoder_spec(self.recipe.decoding, **decoding)
+        length = max_length or data.max_length
+        return Captioner(model, self.tokenizer, spec, length, normalization=data.normalization)
+
+    def test(self, run, data, **options):
+        """Other data: images, their captions and, if given, a file of image names."""
+        own = self.recipe.data
+        if len(data) > 3:
+            raise ValueError(f"data must be images, captions and names; got {' '.join(data)}")
+        if data:
+            named = dict(zip(("images", "captions", "test"), (*data, "", "")[:3], strict=True))
+            own = dataclasses.replace(own, **named)
+        captions, captioner = load_split(own), run.pipeline(**options)
+        print(captions)
+        captioner.predict(tf.constant([captions.items[0]]))  # traces
+        texts, seconds = timed(lambda: describe(captioner, encode_images(captioner, captions)))
+        return caption_scores(texts, captions.texts) | {
+            "images": len(captions),
+            "images_per_second": len(captions) / seconds,
+        }
+
+
+TASK = CaptioningTask
+
+
+def load_split(data: CaptioningData, split: str = "test") -> Captions:
+    """One of train, validation and test."""
+    if not data.images:
+        raise ValueError("data.images must name a folder or file of images; see --help")
+    return load_captions(data.images, data.captions, getattr(data, split) or None, split)
+
+
+def variant_options(own: ModelOptions) -> dict[str, Any]:
+    """The options of the model's variant; `create_model` raises if it is unknown."""
+    return MODELS.find(own.name)[0].variants.get(own.variant, {})
+
+
+def find_encoder(recipe: CaptioningRecipe) -> tuple[dict[str, Any], str]:
+    """The options of the recipe's image encoder, and its weights; "" if there are none."""
+    own, weights = recipe.model, recipe.weights
+    spec = own.options.get("encoder") or variant_options(own).get("encoder")
+    options = dict(spec) if isinstance(spec, dict) else encoder_options(str(spec))
+    if weights == PACKAGE and options["kind"] != "efficientnet_lite0":
+        weights = ""  # the package has no others
+    if weights and options["kind"] == "keras":
+        options["weights"] = weights
+    return options, weights
+
+
+def encoder_options(name: str) -> dict[str, Any]:
+    """The options of "VGG19", "small", "vit", "vit/b16" or "efficientnet_lite0/6"."""
+    kind, _, part = name.partition("/")
+    if name in BACKBONES:
+        return {"kind": "keras", "backbone": name}
+    if not part:
+        return {"kind": kind}
+    check_choice(*ENCODER_PARTS, encoder=kind)
+    option, convert = ENCODER_PARTS[kind]
+    return {"kind": kind, option: convert(part)}
+
+
+def encode_images(captioner: Captioner, captions: Captions) -> np.ndarray:
+    """The features of each image: (N, S, C), in float16 to save memory."""
+    model, count = captioner.model, len(captions)
+    features = np.empty((count, math.prod(model.grid()), model.image_encoder.dim), "float16")
+    for i in tqdm(range(0, count, BATCH_SIZE), "encoding", disable=None, leave=False):
+        rows = range(i, min(i + BATCH_SIZE, count))
+        images, is_readable = captioner.read(tf.constant([captions.items[j] for j in rows]))
+        if not all(is_readable):  # images of TFDS are not checked before
+            broken = [captions.files[j] for j, ok in zip(rows, is_readable, strict=True) if not ok]
+            raise ValueError(f"{captions.name}: images that cannot be read: {', '.join(broken)}")
+        features[i : i + BATCH_SIZE] = captioner.encode(images)
+    return features
+
+
+def describe(captioner: Captioner, features: np.ndarray) -> list[str]:
+    """A caption for each image, from its features."""
+
+    def predict(batch):
+        return captioner.describe(tf.constant(np.array(batch), tf.float32))["text"].numpy()
+
+    return [text.decode() for text in in_batches(features, BATCH_SIZE, predict, "describing")]
+
+
+class CaptioningEvaluator(Evaluator):
+    """BLEU-1 to 4 and chrF on the first images of the validation set.
+
+    Args:
+        captioner: with the model that is trained.
+        captions: the validation set.
+        count: number of images to describe at each evaluation.
+    """
+
+    def __init__(self, captioner: Captioner, captions: Captions, count: int):
+        self.captioner, self.captions = captioner, captions
+        self.count = min(count, len(captions))
+        self.features = encode_images(captioner, captions) if captioner.model.freeze else None
+
+    def describe(self, count: int) -> list[str]:
+        if self.features is not None:
+            return describe(self.captioner, self.features[:count])
+        first = dataclasses.replace(self.captions, items=self.captions.items[:count])
+        return describe(self.captioner, encode_images(self.captioner, first))
+
+    def whole_metric(self):
+        return caption_scores(self.describe(len(self.captions)), self.captions.texts)["bleu_4"]
+
+    def evaluate(self):
+        texts = self.describe(self.count)
+        scores = caption_scores(texts, self.captions.texts[: self.count])
+        rows = zip(self.captions.files, self.captions.texts, texts, strict=False)
+        samples = [f"{file}\nreference  {own[0]}\nmodel      {text}\n" for file, own, text in rows]
+        summary = " · ".join(f"{name} {score:.2f}" for name, score in scores.items())
+        return Evaluation(scores, summary + "\n" + "\n".join(samples[:3]), "\n".join(samples))

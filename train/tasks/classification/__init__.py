@@ -1,0 +1,43 @@
+"""Image classification: the options of its recipes."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions, Recipe
+
+ADAMW = OptimizerOptions(schedule="cosine", beta_2=0.999, epsilon=1e-8, weight_decay=0.05)
+
+
+@dataclass(frozen=True)
+class ClassificationData:
+    """Images with a class each."""
+
+    source: str = ""
+    """A folder (or .zip) with a sub-folder for each class, with or without train, val and test
+    above them; a .npz file; `tfds:NAME`; or `embedded:digits`."""
+    batch_size: int = 128
+    """Images in a batch."""
+    crop_ratio: float = 1.0
+    """In evaluation and use, the fraction of the shorter side that is kept."""
+    normalization: Literal["half", "imagenet"] = "half"
+    """Mean and standard deviation of pixels: 0.5 and 0.5, or those of ImageNet."""
+
+    def __str__(self) -> str:
+        return self.source
+
+
+@dataclass(frozen=True)
+class ClassificationRecipe(Recipe):
+    """An image classifier."""
+
+    task = "classification"
+    set_by_task = ("num_classes",)
+
+    optimizer: OptimizerOptions = field(default_factory=lambda: ADAMW)
+    data: ClassificationData = field(default_factory=ClassificationData)
+    augment: Augmentation = field(default_factory=Augmentation)
+    model: ModelOptions = field(default_factory=lambda: ModelOptions("vit", "ti16"))
+    weights: str = ""
+    """Fine-tune from these weights, with a new head for other classes: a run folder, or a
+    checkpoint of timm, Hugging Face or AugReg. Sizes come from the run, or from config.json."""

@@ -1,0 +1,33 @@
+"""The command `classify`. It imports TensorFlow only when it runs."""
+
+import tyro
+
+from tfx_transformer.runtime import start_tensorflow
+from tfx_transformer.train.tasks.lines import read_image_files
+
+
+def classify(
+    model: tyro.conf.Positional[str],
+    files: tyro.conf.Positional[tuple[str, ...]],
+    top_k: int = 1,
+    batch_size: int = 32,
+) -> None:
+    """Classify images: one line for each file, with its class and probability.
+
+    Args:
+        model: a run folder or an export.
+        files: JPEG, PNG, GIF or BMP.
+        top_k: number of classes to print for each image, the most likely first.
+        batch_size: images that are classified together.
+    """
+    start_tensorflow()
+    from tfx_transformer.train.loading import load_pipeline
+
+    contents = read_image_files(files)
+    classifier = load_pipeline(model, "classification", top_k=top_k)
+    for file, result in zip(files, classifier.results(contents, batch_size), strict=True):
+        best = [f"{label} {score:.3f}" for label, score in result.classes[:top_k]]
+        print("\t".join([file, *(best or ["unreadable"])]))
+
+
+COMMAND = classify

@@ -1,0 +1,49 @@
+"""The command `generate`. It imports TensorFlow only when it runs."""
+
+from typing import Annotated
+
+import tyro
+
+from tfx_transformer.runtime import start_tensorflow
+from tfx_transformer.train.options import PipelineOptions, given
+
+MAX_LENGTH = 200  # tokens, if not given
+
+
+def generate(
+    model: tyro.conf.Positional[str],
+    prompt: tyro.conf.Positional[str] = "",
+    options: Annotated[PipelineOptions, tyro.conf.arg(name="")] = PipelineOptions(),  # noqa: B008
+) -> None:
+    """Continue a text; with a run folder it is printed token by token.
+
+    Args:
+        model: a run folder, or an export, whose decoder is fixed.
+        prompt: the beginning of the text.
+        options: of decoding. A temperature of 0 is greedy decoding. 200 tokens by default.
+    """
+    start_tensorflow()
+    import tensorflow as tf
+
+    from tfx_transformer.export import is_export
+    from tfx_transformer.train.loading import load_pipeline
+    from tfx_transformer.train.run_folder import load_run
+
+    changes = given(options)
+    length = changes.pop("max_length", MAX_LENGTH)
+    if changes.get("temperature") == 0:
+        changes = {"kind": "greedy"} | {k: v for k, v in changes.items() if k == "no_repeat_ngram"}
+    if is_export(model):
+        limited = load_pipeline(model, "language_model", **changes).signatures["limited"]
+        outputs = limited(text=tf.constant([prompt]), max_length=tf.constant(length))
+        parts = iter([outputs["text"][0].numpy().decode()])
+    else:
+        run = load_run(model, "language_model")
+        parts = run.task.stream(run.model, **changes)(prompt, length)
+    print(prompt, end="", flush=True)
+    for part in parts:
+        print(part, end="", flush=True)
+    print()
+
+
+COMMAND = generate

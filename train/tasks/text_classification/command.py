@@ -1,0 +1,36 @@
+"""The command `classify-text`. It imports TensorFlow only when it runs."""
+
+import itertools
+
+import tyro
+
+from tfx_transformer.runtime import start_tensorflow
+from tfx_transformer.train.tasks.lines import read_lines
+
+
+def classify_text(
+    model: tyro.conf.Positional[str],
+    text: tyro.conf.Positional[tuple[str, ...]],
+    top_k: int = 1,
+    batch_size: int = 64,
+) -> None:
+    """Classify texts, or the lines of standard input: one line for each.
+
+    Args:
+        model: a run folder or an export.
+        text: texts; without any, standard input is read.
+        top_k: number of classes to print for each text, the most likely first.
+        batch_size: texts that are classified together.
+    """
+    start_tensorflow()
+    from tfx_transformer.train.loading import load_pipeline
+
+    classifier = load_pipeline(model, "text_classification", top_k=top_k)
+    first, second = itertools.tee(iter(text) if text else read_lines())
+    results = classifier.results(first, batch_size, read_ahead=batch_size)
+    for result, line in zip(results, second, strict=True):
+        best = [f"{label} {score:.3f}" for label, score in result.classes[:top_k]]
+        print("\t".join([*best, line]), flush=True)
+
+
+COMMAND = classify_text

@@ -1,0 +1,46 @@
+"""The command `translate`. It imports TensorFlow only when it runs."""
+
+import sys
+from typing import Annotated
+
+import tyro
+
+from tfx_transformer.runtime import start_tensorflow
+from tfx_transformer.train.options import PipelineOptions, given
+from tfx_transformer.train.tasks.lines import read_lines
+
+
+def translate(
+    model: tyro.conf.Positional[str],
+    text: tyro.conf.Positional[tuple[str, ...]],
+    alignment: bool = False,
+    batch_size: int = 64,
+    options: Annotated[PipelineOptions, tyro.conf.arg(name="")] = PipelineOptions(),  # noqa: B008
+) -> None:
+    """Translate sentences, or the lines of standard input, in their order.
+
+    Args:
+        model: a run folder, an export, or a Marian model of Hugging Face (hf:OWNER/NAME).
+        text: sentences; without any, standard input is read.
+        alignment: show the attention from each target word to the source words.
+        batch_size: sentences that are translated together.
+        options: of the pipeline. With n_best above 1, that many translations with their scores.
+    """
+    start_tensorflow()
+    from tfx_transformer.train.loading import load_pipeline
+    from tfx_transformer.visualization.attention import show_attention
+
+    lines = iter(text) if text else read_lines()
+    read_ahead = 1 if not text and sys.stdin.isatty() else 16 * batch_size
+    n_best = options.n_best or 1
+    translator = load_pipeline(model, "translation", **given(options))
+    for result in translator.results(lines, batch_size, read_ahead):
+        if n_best == 1:
+            print(result.text, flush=True)
+        for candidate, score in result.n_best[:n_best] if n_best > 1 else ():
+            print(f"{score:.4f}\t{candidate}", flush=True)
+        if alignment:
+            print(show_attention(result.alignment, result.pieces, result.source_pieces), flush=True)
+
+
+COMMAND = translate

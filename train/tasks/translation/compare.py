@@ -1,0 +1,106 @@
+"""Comparison of translators on one test set: cost, quality, and quality by sentence length."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from tfx_transformer.data import Pairs
+from tfx_transformer.train.run_folder import Run
+from tfx_transformer.train.tasks.base import timed
+from tfx_transformer.train.tasks.translation.task import load_split, perplexity_of
+from tfx_transformer.training.callbacks import MetricsLog
+from tfx_transformer.training.metrics import translation_scores
+from tfx_transformer.visualization.curves import plot_by_length
+
+GROUPS = 5  # of sentences, from short to long
+
+
+def compare(runs: Sequence[Run], to) -> tuple[str, Path]:
+    """Scores runs on their common test set, one after the other, on this machine.
+
+    Args:
+        runs: from `load_run`; each is called by its folder's name.
+        to: folder of the table, `comparison.md`, and the picture, `bleu_by_length.png`.
+
+    Returns:
+        The table, as Markdown, and the path of the picture.
+    """
+    names = [run.folder.resolve().name for run in runs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"runs must have folders of different names; got {' '.join(names)}")
+    sources = [" ".join(run.recipe.data.test or run.recipe.data.train) for run in runs]
+    for run, source in zip(runs, sources, strict=True):
+        if source != sources[0]:
+            raise ValueError(
+                f"all runs must have one test set; {runs[0].folder} has {sources[0]}, "
+                f"{run.folder} has {source}"
+            )
+    pairs = load_split(runs[0].recipe.data)
+    groups = group_by_length(pairs)
+    measured = {name: measure(run, pairs, groups) for name, run in zip(names, runs, strict=True)}
+
+    to = Path(to)
+    to.mkdir(parents=True, exist_ok=True)
+    words = [np.mean([len(pairs.source[i].split()) for i in group]) for group in groups]
+    scores = {name: columns.pop("groups") for name, columns in measured.items()}
+    title = " ".join(Path(source).name for source in pairs.name.split(","))
+    picture = plot_by_length(words, scores, to / "bleu_by_length.png", title)
+    for name, columns in measured.items():
+        named = zip(group_names(pairs, groups), scores[name], strict=True)
+        columns |= {group: f"{score:.1f}" for group, score in named}
+    table = make_table(measured)
+    (to / "comparison.md").write_text(table)
+    return table, picture
+
+
+def group_by_length(pairs: Pairs, count: int = GROUPS) -> list[np.ndarray]:
+    """Indices of the pairs in groups of about equal size and increasing source length, in words.
+
+    Sentences of the same length are in the same group.
+    """
+    lengths = np.array([len(text.split()) for text in pairs.source])
+    edges = np.unique(np.quantile(lengths, np.linspace(0, 1, count + 1)[1:-1], method="lower"))
+    groups = np.searchsorted(edges, lengths)
+    return [np.flatnonzero(groups == group) for group in np.unique(groups)]
+
+
+def group_names(pairs: Pairs, groups) -> list[str]:
+    """The numbers of source words in each group: "BLEU, 8–10 words"."""
+    spans = [[len(pairs.source[i].split()) for i in group] for group in groups]
+    ends = [sorted({min(span), max(span)}) for span in spans]
+    return [f"BLEU, {'–'.join(map(str, end))} words" for end in ends]
+
+
+def measure(run: Run, pairs: Pairs, groups) -> dict:
+    """The columns of one run."""
+    translator = run.pipeline()
+    list(translator.results(pairs.source[:2]))  # traces
+    bar = tqdm(translator.results(pairs.source), run.folder.name, len(pairs), disable=None)
+    results, seconds = timed(lambda: list(bar))
+    texts = [result.text for result in results]
+    scores = translation_scores(texts, pairs.target)
+    perplexity = perplexity_of(run.model, run.recipe.data, run.task.tokenizers)(pairs)
+    records = MetricsLog(run.folder / "metrics.jsonl").read()
+    return {
+        "parameters": f"{run.model.count_params():,}",
+        "steps": f"{records[-1]['step']:,}",
+        "BLEU": f"{scores['bleu']:.1f}",
+        "chrF": f"{scores['chrf']:.1f}",
+        "perplexity": f"{perplexity:.2f}",
+        "training tokens/s": f"{np.median([r['tokens_per_second'] for r in records]):,.0f}",
+        "decoding tokens/s": f"{sum(len(result.pieces) for result in results) / seconds:,.0f}",
+        "groups": [
+            translation_scores([texts[i] for i in group], [pairs.target[i] for i in group])["bleu"]
+            for group in groups
+        ],
+    }
+
+
+def make_table(rows: dict[str, dict[str, str]]) -> str:
+    """A Markdown table with one line for each row, its name first."""
+    columns = list(next(iter(rows.values())))
+    lines = [["model", *columns], ["---", *["---:" for _ in columns]]]
+    lines += [[name, *row.values()] for name, row in rows.items()]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,0 +1,99 @@
+"""Plots of a translator for one sentence."""
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_transformer.data import START
+from tfx_transformer.layers import causal_mask
+from tfx_transformer.pipelines.translator import Translation
+from tfx_transformer.train.run_folder import Run, plot_training_curves
+from tfx_transformer.train.tasks.text import check_text
+from tfx_transformer.visualization.attention import (
+    plot_attention,
+    plot_heads,
+    plot_mask,
+    plot_positions,
+    plot_word,
+)
+
+POSITIONS = 64  # positions in the plot of the encoding
+
+
+def plot(run: Run, what: str, to=None, layer=-1, word=None, format="png") -> list[Path]:
+    """The learning curves, and what the model's attention shows for a sentence.
+
+    The alignment, if the decoder attends to the source; for a Transformer also its heads, the
+    attention of one word, the position encoding and the causal mask.
+
+    Args:
+        run: from `load_run`.
+        what: a sentence in the source language.
+        to: folder of the pictures; `pictures` in the run's folder if None.
+        layer: which block of encoder and decoder; negative ones count from the last.
+        word: the source word whose attention is plotted; the longest subword if None.
+        format: "png", "svg" or "pdf".
+    """
+    check_text(what)
+    model, translator = run.model, run.pipeline()
+    depth = min(model.depth, getattr(model, "decoder_depth", model.depth))
+    if not -depth <= layer < depth:
+        raise ValueError(f"layer must be one of the {depth} blocks; got layer={layer}")
+    to, layer = Path(to or run.folder / "pictures"), layer % depth
+
+    outputs = translator.predict(tf.constant([what]))
+    result = Translation.unpack({name: value.numpy() for name, value in outputs.items()}, 0)
+    source = translator.encode(tf.constant([what]))
+    target = tf.concat([[[START]], outputs["tokens"][:, : len(result.pieces) - 1]], axis=1)
+    maps = model.attention_maps({"source": source, "target": target})
+
+    def path(name):
+        return to / f"{name}.{format}"
+
+    paths = [plot_training_curves(run, to, format)]
+    if maps:
+        labels = result.pieces, result.source_pieces
+        paths.append(plot_attention(result.alignment, path("alignment"), *labels, result.text))
+    if f"encoder_{layer}/self" in maps:
+        paths += plot_blocks(model, maps, result, path, layer, word)
+    return paths
+
+
+def plot_blocks(model, maps, result: Translation, path, layer: int, word) -> list[Path]:
+    """The heads of one block of a Transformer, one word, positions and mask."""
+    encoder, decoder, cross = (
+        np.asarray(maps[name])[0]  # (H, T, S)
+        for name in (f"encoder_{layer}/self", f"decoder_{layer}/self", f"decoder_{layer}/cross")
+    )
+    source, target, inputs = result.source_pieces, result.pieces, ["<s>", *result.pieces[:-1]]
+    index = find_word(word, source)
+    positions = model.source_position(np.zeros((1, POSITIONS, model.dim), "float32"))[0]
+    mask = causal_mask(len(inputs), len(inputs))[0, 0]
+    block = f"block {layer + 1}"
+    titles = {
+        "encoder": f"encoder self-attention, {block}",
+        "decoder": f"decoder self-attention, {block}",
+        "cross": f"cross-attention, {block}",
+    }
+    return [
+        plot_heads(encoder, path("encoder_heads"), source, source, titles["encoder"]),
+        plot_heads(decoder, path("decoder_heads"), inputs, inputs, titles["decoder"]),
+        plot_heads(cross, path("cross_heads"), target, source, titles["cross"]),
+        plot_word(
+            encoder[:, index], path("word"), source, index, f"attention from one word, {block}"
+        ),
+        plot_positions(np.asarray(positions), path("positions"), "position encoding"),
+        plot_mask(np.asarray(mask), path("mask"), inputs, inputs, "causal mask"),
+    ]
+
+
+def find_word(word: str | None, pieces: list[str]) -> int:
+    """Index of the subword at which a word begins; of the longest subword if None."""
+    bare = [piece.strip("▁") for piece in pieces]
+    if word is None:
+        return max(range(len(pieces) - 1), key=lambda i: len(bare[i]))  # END is the last
+    for index, piece in enumerate(bare):
+        if piece and pieces[index].startswith("▁") and word.startswith(piece):
+            return index
+    raise ValueError(f"word must begin like a piece of the sentence, {pieces}; got {word!r}")
