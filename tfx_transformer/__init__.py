@@ -1,6 +1,6 @@
 """Attention models for Keras 3 and TensorFlow: layers, data, decoding, training and export.
 
-`import tfx_transformer` registers all classes with Keras, so that `keras.saving.load_model` can read
+Importing it registers all classes with Keras, so that `keras.saving.load_model` can read
 `.keras` files that contain them.
 """
 

@@ -128,7 +128,9 @@ ENCODER_BLOCK = {"TransformerBlock": {"cross_attention": None}}  # takes one inp
 
 def find_layers():
     """All public layers, and all attention layers that can be chosen by name."""
-    public = {name: getattr(tfx_transformer.layers, name) for name in tfx_transformer.layers.__all__}
+    public = {
+        name: getattr(tfx_transformer.layers, name) for name in tfx_transformer.layers.__all__
+    }
     layers = {name: thing for name, thing in public.items() if inspect.isclass(thing)}
     return layers | {layer.__name__: layer for layer in ATTENTION.values()}
 
