@@ -160,7 +160,7 @@ def language_model():
     keras.utils.set_random_seed(0)
     tokenizer = language_tokenizer("the old man and the sea,\na dog, 여우\n" * 9)
     model = create_model("gpt", "test", vocab_size=tokenizer.vocab_size, depth=1, max_length=20)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(6)
     for weight in model.trainable_weights:
         if "last_norm" not in weight.path:  # a random offset would always favor one character
             weight.assign(rng.normal(size=weight.shape))

@@ -34,7 +34,7 @@ class Serializable:
         config = super().get_config()  # type: ignore[misc]
         return config | {name: _plain(getattr(self, name)) for name in argument_names(type(self))}
 
-    def make(self, kind, **options):
+    def make(self, kind, /, **options):
         """Create a layer with the dtype of this one and the arguments that both classes have.
 
         `make(TransformerBlock, name="block_0")` passes on `dim`, `norm`, …; `options` come first.

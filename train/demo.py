@@ -54,11 +54,9 @@ def run(folder: str = "runs/demo", translation=None, classification=None) -> dic
         translation: another recipe than `translate_emoji`.
         classification: another recipe than `classify_digits`.
     """
-    start, folder = time.perf_counter(), Path(folder)
-    scores = show_translation(translation or RECIPES["translate_emoji"], folder / "translator")
-    scores |= show_classification(
-        classification or RECIPES["classify_digits"], folder / "classifier"
-    )
+    start, to = time.perf_counter(), Path(folder)
+    scores = show_translation(translation or RECIPES["translate_emoji"], to / "translator")
+    scores |= show_classification(classification or RECIPES["classify_digits"], to / "classifier")
     print(f"""
 {folder}/translator, {folder}/classifier
   run         recipe, checkpoints, metrics, model.keras

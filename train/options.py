@@ -47,7 +47,7 @@ def model_options(name: str) -> dict[str, Option]:
     found = [
         node for node in _classes(path) if any("variants" in ast.unparse(x)[:9] for x in node.body)
     ]
-    function = next(x for x in found[-1].body if getattr(x, "name", "") == "__init__")
+    function = next(x for x in found[-1].body if isinstance(x, ast.FunctionDef))  # __init__
     arguments = [*function.args.args[1:], *function.args.kwonlyargs]
     return _options([(x.arg, x.annotation) for x in arguments], found[-1])
 
@@ -104,7 +104,8 @@ def options_class(name: str, options: dict[str, Option], bases=(), **defaults) -
     """A frozen dataclass with a field for each option; None means that an option is not set."""
     fields = []
     for option in options.values():
-        kind = Annotated[option.type | None, tyro.conf.arg(help=option.help)]
+        optional: Any = option.type | None
+        kind = Annotated[optional, tyro.conf.arg(help=option.help)]
         default = dataclasses.field(default=defaults.get(option.name))
         fields.append((option.name, kind, default))
     return dataclasses.make_dataclass(name, fields, bases=bases, frozen=True)

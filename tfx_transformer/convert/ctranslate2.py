@@ -129,9 +129,8 @@ def load_ctranslate2(
         make_tokenizer(vocabulary, folder / f"{side}.spm", splitter)
         for side, vocabulary in zip(SIDES, vocabularies, strict=True)
     ]
-    return (Translator if add_source_end else TranslatorWithoutSourceEnd)(
-        model, *tokenizers, decoder or DECODER, min(max_length, length), jit_compile
-    )
+    kind: Any = Translator if add_source_end else TranslatorWithoutSourceEnd
+    return kind(model, *tokenizers, decoder or DECODER, min(max_length, length), jit_compile)
 
 
 def make_tokenizer(vocabulary: Vocabulary, path: Path, splitter: str) -> PieceTokenizer:

@@ -4,7 +4,7 @@ import abc
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +27,7 @@ class GeneratedText:
         return self.text
 
     @classmethod
-    def unpack(cls, outputs: dict[str, np.ndarray], row: int) -> "GeneratedText":
+    def unpack(cls, outputs: dict[str, np.ndarray], row: int) -> Any:
         """One row of a batch of outputs, without its padding."""
         return cls(**cls.fields(outputs, row))
 
@@ -118,11 +118,10 @@ class Pipeline(Predictor, tf.Module, abc.ABC):
         options()     plain data that describes the pipeline, for export.json
     """
 
-    kind: ClassVar[str]
     model: Any
 
     @abc.abstractmethod
-    def signatures(self) -> dict[str, Callable]: ...
+    def signatures(self) -> dict[str, Any]: ...
 
     def resources(self) -> list[Any]:
         return []

@@ -50,6 +50,7 @@ def decoder_options(decoder: Decoder) -> dict[str, Any]:
     """The decoder's class and options as plain data."""
     kind = next(name for name, kind in DECODERS.items() if type(decoder) is kind)
     seed = getattr(decoder, "seed", None)
-    options = asdict(replace(decoder, seed=None) if seed is not None else decoder)
+    changes: Any = {"seed": None} if seed is not None else {}
+    options = asdict(replace(decoder, **changes))
     is_number = isinstance(seed, int)
     return {"kind": kind} | options | ({"seed": seed} if is_number else {})

@@ -72,7 +72,9 @@ def read_class_names(folder: Path) -> list[str]:
     return json.loads((folder / "classes.json").read_text())
 
 
-def in_batches(items: Sequence, batch_size: int, function: Callable, name: str) -> np.ndarray:
+def in_batches(
+    items: Sequence | np.ndarray, batch_size: int, function: Callable, name: str
+) -> np.ndarray:
     """Applies a function to batches of the items and joins the rows of its results."""
     from tqdm import tqdm
 
