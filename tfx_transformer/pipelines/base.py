@@ -1,8 +1,9 @@
 """The base of all pipelines: calls on one item or a list, results in plain Python, and export."""
 
 import abc
+import inspect
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
+from tfx_transformer.pipelines.decode import decoder_options
+
+PARTS = ("model", "tokenizer")  # arguments of a pipeline that are not plain data
 
 
 @dataclass(frozen=True)
@@ -111,23 +115,28 @@ class Predictor:
 class Pipeline(Predictor, tf.Module, abc.ABC):
     """A model with its pre- and post-processing, which can be exported.
 
-    A subclass defines `kind`, `result` and `predict`, and:
-
-        signatures()  the functions that an export offers, "serving_default" among them
-        resources()   tokenizers and seeds that these functions refer to
-        options()     plain data that describes the pipeline, for export.json
+    A subclass defines `kind`, `result`, `predict` and `signatures`, and keeps its constructor's
+    arguments under their names.
     """
 
     model: Any
+    seeds: Sequence[Any] = ()
 
     @abc.abstractmethod
-    def signatures(self) -> dict[str, Any]: ...
+    def signatures(self) -> dict[str, Any]:
+        """The functions that an export offers, "serving_default" among them."""
 
     def resources(self) -> list[Any]:
-        return []
+        """The tokenizers and seeds that these functions refer to."""
+        return [part for part in vars(self).values() if isinstance(part, tf.Module)] + [*self.seeds]
 
-    @abc.abstractmethod
-    def options(self) -> dict[str, Any]: ...
+    def options(self) -> dict[str, Any]:
+        """The constructor's arguments that are plain data, for export.json."""
+        names = inspect.signature(type(self)).parameters
+        options = {name: getattr(self, name) for name in names if not name.endswith(PARTS)}
+        if "decoder" in options:
+            options["decoder"] = decoder_options(options["decoder"])
+        return options
 
 
 def decode_pieces(padded: np.ndarray) -> list[str]:

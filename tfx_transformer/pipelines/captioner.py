@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from tfx_transformer.checks import check_fraction, check_positive
-from tfx_transformer.data.images.pixels import decode_batch, normalize
-from tfx_transformer.data.text.tokenizer import PAD, START
-from tfx_transformer.pipelines.base import GeneratedText, Pipeline
-from tfx_transformer.pipelines.decode import decode, decoder_options, make_decoder
+from tfx_transformer.checks import check_positive
+from tfx_transformer.data.images.pixels import normalize
+from tfx_transformer.pipelines.base import GeneratedText
+from tfx_transformer.pipelines.decode import cross_attention, decode, make_decoder, text_outputs
+from tfx_transformer.pipelines.images import ImagePipeline
 from tfx_transformer.runtime import apply_to_batch, graph
 
 
@@ -27,7 +27,7 @@ class Caption(GeneratedText):
         return fields | {"weights": weights, "is_readable": bool(outputs["is_readable"][row])}
 
 
-class Captioner(Pipeline):
+class Captioner(ImagePipeline):
     """Describes images: `captioner(open("dog.jpg", "rb").read())` → "a dog runs".
 
     Args:
@@ -51,88 +51,35 @@ class Captioner(Pipeline):
         crop_ratio=1.0,
         normalization="imagenet",
     ):
-        super().__init__()
+        super().__init__(model, crop_ratio, normalization)
         check_positive(max_length=max_length)
-        check_fraction(crop_ratio=crop_ratio)
-        self.model, self.tokenizer = model, tokenizer
+        self.tokenizer, self.max_length = tokenizer, max_length
         self.decoder, self.seeds = make_decoder(decoder)
-        self.max_length = max_length
-        self.crop_ratio, self.normalization = crop_ratio, normalization
-        size = model.image_size
-        encoded = tf.TensorSpec([None], tf.string, name="image")
-        images = tf.TensorSpec([None, size, size, 3], tf.float32, name="image")
         features = tf.TensorSpec([None, None, model.image_encoder.dim], tf.float32, name="features")
-        self.read = graph(lambda image: decode_batch(image, size, crop_ratio), encoded)
-        self.encode = graph(self._encode, images)
+        self.encode = graph(self._encode, *self.predict_pixels.input_signature)
         self.describe = graph(self._describe, features)
-        self.predict = graph(self._caption, encoded)
-        self.predict_pixels = graph(lambda image: self.describe(self.encode(255 * image)), images)
 
-    def signatures(self):
-        return {
-            "serving_default": self.predict,
-            "images": self.predict_pixels,  # pixels (B, size, size, 3) in 0 … 1
-        }
-
-    def resources(self):
-        return [self.tokenizer, *self.seeds]
-
-    def options(self):
-        return {
-            "decoder": decoder_options(self.decoder),
-            "max_length": self.max_length,
-            "image_size": self.model.image_size,
-            "crop_ratio": self.crop_ratio,
-            "normalization": self.normalization,
-        }
+    def _predict(self, image):
+        return self.describe(self.encode(image))
 
     def _encode(self, image):
         """Pixels in 0 … 255 → image features (B, S, C), in float32 for any precision."""
         features = apply_to_batch(self.model.encode_image, normalize(image, self.normalization))
         return tf.cast(features, tf.float32)
 
-    def _caption(self, image):
-        """Files (B,) → captions, and which files were readable; the others have no caption."""
-        images, is_readable = self.read(image)
-        outputs = self.describe(self.encode(images))
-
-        def keep(x, empty):
-            shape = (-1, *[1] * (len(x.shape) - 1))
-            return tf.where(tf.reshape(is_readable, shape), x, empty)
-
-        empty = {tf.string: "", tf.float32: 0.0, tf.int32: PAD}
-        outputs = {name: keep(x, empty[x.dtype]) for name, x in outputs.items()}
-        return outputs | {"is_readable": is_readable}
-
     def _describe(self, features):
         """Image features (B, S, C) → captions, scores, subwords and attention weights."""
         length = tf.constant(self.max_length)
         inputs, batch_size = {"features": features}, tf.shape(features)[0]
         decoded = decode(self.model, self.decoder, inputs, batch_size, length)
-        tokens, score = decoded["tokens"], decoded["score"]
-        n_best = self.tokenizer.decode(tokens)
-        n_best.set_shape([None, tokens.shape[1]])
-        return {
-            "text": n_best[:, 0],
-            "score": score[:, 0],
-            "n_best": n_best,
-            "n_best_score": score,
-            "tokens": tokens[:, 0],
-            "pieces": self.tokenizer.to_pieces(tokens[:, 0]),
-            "weights": self.attention(features, tokens[:, 0]),
-        }
+        tokens = decoded["tokens"]
+        outputs = text_outputs(
+            self.tokenizer, tokens[:, 0], self.tokenizer.decode(tokens), decoded["score"]
+        )
+        return outputs | {"weights": self.attention(features, tokens[:, 0])}
 
     def attention(self, features, tokens):
-        """Attention from each token (B, T) to each region, summing to 1: (B, T, rows, columns).
-
-        Zeros for a model without attention.
-        """
+        """Attention from each token (B, T) to each region: (B, T, rows, columns)."""
         rows, columns = self.model.grid()
-        batch_size, length = tf.unstack(tf.shape(tokens))
-        target = tf.concat([tf.fill([batch_size, 1], START), tokens[:, :-1]], axis=1)
-        maps = self.model.attention_maps({"features": features, "target": target})
-        if not maps:
-            return tf.zeros([batch_size, length, rows, columns])
-        weights = tf.reduce_mean(maps["decoder/cross"], axis=1)
-        weights = tf.where((tokens != PAD)[:, :, None], weights, 0.0)
-        return tf.reshape(weights, [-1, length, rows, columns])
+        weights = cross_attention(self.model, {"features": features}, tokens, rows * columns)
+        return tf.reshape(weights, [-1, tf.shape(tokens)[1], rows, columns])

@@ -2,13 +2,14 @@
 
 import tensorflow as tf
 
-from tfx_transformer.checks import check_fraction, check_positive
-from tfx_transformer.data.images.pixels import decode_batch, normalize
-from tfx_transformer.pipelines.base import Pipeline, Prediction
+from tfx_transformer.checks import check_positive
+from tfx_transformer.data.images.pixels import normalize
+from tfx_transformer.pipelines.base import Prediction
+from tfx_transformer.pipelines.images import ImagePipeline
 from tfx_transformer.runtime import apply_to_batch, graph
 
 
-class Classifier(Pipeline):
+class Classifier(ImagePipeline):
     """Classifies images: `classifier(open("cat.jpg", "rb").read())` → {"cat": 0.9, …}.
 
     Args:
@@ -32,57 +33,20 @@ class Classifier(Pipeline):
         top_k=5,
         jit_compile=False,
     ):
-        super().__init__()
+        super().__init__(model, crop_ratio, normalization)
         check_positive(top_k=top_k)
-        check_fraction(crop_ratio=crop_ratio)
         check_class_names(class_names, model)
-        self.model, self.class_names = model, list(class_names)
-        self.crop_ratio, self.normalization = crop_ratio, normalization
-        self.top_k, self.jit_compile = min(top_k, len(class_names)), jit_compile
-        size = model.image_size
-        encoded = tf.TensorSpec([None], tf.string, name="image")
-        images = tf.TensorSpec([None, size, size, 3], tf.float32, name="image")
-        self.read = graph(lambda image: decode_batch(image, size, crop_ratio), encoded)
+        self.class_names, self.jit_compile = list(class_names), jit_compile
+        self.top_k = min(top_k, len(class_names))
+        (images,) = self.predict_pixels.input_signature
         self.logits = graph(self._logits, images, jit_compile=jit_compile)
-        self.predict = graph(self._classify, encoded)
-        self.predict_pixels = graph(lambda image: self._top_classes(255 * image), images)
         self.predict_scores = graph(self._scores, images)
-
-    def signatures(self):
-        return {
-            "serving_default": self.predict,
-            "images": self.predict_pixels,  # pixels (B, size, size, 3) in 0 … 1
-        }
-
-    def options(self):
-        return {
-            "class_names": list(self.class_names),
-            "image_size": self.model.image_size,
-            "crop_ratio": self.crop_ratio,
-            "normalization": self.normalization,
-            "top_k": self.top_k,
-            "jit_compile": self.jit_compile,
-        }
-
-    def _classify(self, image):
-        """Files (B,) → classes, and which files were readable; the others have no label."""
-        images, is_readable = self.read(image)
-        outputs = self._top_classes(images)
-        labels = tf.where(is_readable[:, None], outputs["labels"], "")
-        scores = tf.where(is_readable[:, None], outputs["scores"], 0.0)
-        return {
-            "label": labels[:, 0],
-            "score": scores[:, 0],
-            "labels": labels,
-            "scores": scores,
-            "is_readable": is_readable,
-        }
 
     def _scores(self, image):
         """Pixels in 0 … 1 → probabilities of all classes (B, C), for LiteRT and ONNX."""
         return {"scores": tf.nn.softmax(tf.cast(self.logits(255 * image), tf.float32))}
 
-    def _top_classes(self, image):
+    def _predict(self, image):
         return top_classes(apply_to_batch(self.logits, image), self.class_names, self.top_k)
 
     def _logits(self, image):

@@ -1,9 +1,10 @@
 """Runs a decoder on a model: model inputs in, token ids of the best sequences out."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from tfx_transformer.data.text.tokenizer import END, PAD, START
@@ -33,6 +34,33 @@ def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=No
     return {name: result[name] for name in ("tokens", "score", "length")}
 
 
+def text_outputs(tokenizer, tokens, n_best, score) -> dict[str, Any]:
+    """The outputs that `GeneratedText` reads, for tokens (B, T), texts and scores (B, n_best)."""
+    n_best.set_shape(score.shape)
+    return {
+        "text": n_best[:, 0],
+        "score": score[:, 0],
+        "n_best": n_best,
+        "n_best_score": score,
+        "tokens": tokens,
+        "pieces": tokenizer.to_pieces(tokens),
+    }
+
+
+def cross_attention(model, inputs, tokens, size):
+    """Attention from each token (B, T) to each of `size` inputs, S: (B, T, S), rows sum to 1.
+
+    The mean over the heads and blocks of the decoder; zeros for a model without attention.
+    """
+    target = tf.concat([tf.fill([tf.shape(tokens)[0], 1], START), tokens[:, :-1]], axis=1)
+    maps = model.attention_maps(inputs | {"target": target})
+    cross = [weights for name, weights in maps.items() if name.endswith("/cross")]
+    if not cross:
+        return tf.zeros([*tf.unstack(tf.shape(tokens)), size])
+    weights = tf.reduce_mean(tf.concat(cross, axis=1), axis=1)
+    return tf.where((tokens != PAD)[:, :, None], weights, 0.0)
+
+
 def make_decoder(spec) -> tuple[Decoder, list[Any]]:
     """The decoder of a name or a dict of options, and the seed variables that an export must keep.
 
@@ -49,8 +77,5 @@ def make_decoder(spec) -> tuple[Decoder, list[Any]]:
 def decoder_options(decoder: Decoder) -> dict[str, Any]:
     """The decoder's class and options as plain data."""
     kind = next(name for name, kind in DECODERS.items() if type(decoder) is kind)
-    seed = getattr(decoder, "seed", None)
-    changes: Any = {"seed": None} if seed is not None else {}
-    options = asdict(replace(decoder, **changes))
-    is_number = isinstance(seed, int)
-    return {"kind": kind} | options | ({"seed": seed} if is_number else {})
+    is_variable = isinstance(getattr(decoder, "seed", None), keras.random.SeedGenerator)
+    return {"kind": kind} | vars(decoder) | ({"seed": None} if is_variable else {})

@@ -5,7 +5,7 @@ import tensorflow as tf
 from tfx_transformer.checks import check_positive
 from tfx_transformer.data.text.tokenizer import PAD
 from tfx_transformer.pipelines.base import GeneratedText, Pipeline
-from tfx_transformer.pipelines.decode import decode, decoder_options, make_decoder
+from tfx_transformer.pipelines.decode import decode, make_decoder, text_outputs
 from tfx_transformer.runtime import graph
 
 
@@ -44,12 +44,6 @@ class Generator(Pipeline):
         # "limited" takes a smaller max_length too
         return {"serving_default": self.predict, "limited": self.predict_limited}
 
-    def resources(self):
-        return [self.tokenizer, *self.seeds]
-
-    def options(self):
-        return {"decoder": decoder_options(self.decoder), "max_length": self.max_length}
-
     def _generate(self, text, max_length):
         """Prompts (B,) → continuations, scores and tokens."""
         prompt_length = self.model.max_length - self.max_length
@@ -69,17 +63,8 @@ class Generator(Pipeline):
         size = tf.strings.length(n_best)
         begin = tf.minimum(tf.strings.length(start)[:, None], size)
         n_best = tf.strings.substr(n_best, begin, size)
-        n_best.set_shape([None, decoded["tokens"].shape[1]])
         tokens = remove_prefix(decoded["tokens"][:, 0], length)[:, :max_length]
-        return {
-            "text": n_best[:, 0],
-            "score": decoded["score"][:, 0],
-            "n_best": n_best,
-            "n_best_score": decoded["score"],
-            "tokens": tokens,
-            "pieces": self.tokenizer.to_pieces(tokens),
-            "prompt": start,
-        }
+        return text_outputs(self.tokenizer, tokens, n_best, decoded["score"]) | {"prompt": start}
 
 
 def remove_prefix(tokens, length):

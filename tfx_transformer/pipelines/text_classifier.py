@@ -43,16 +43,6 @@ class TextClassifier(Pipeline):
         # "ids" takes token ids with START and END, padded with 0
         return {"serving_default": self.predict, "ids": self.predict_ids}
 
-    def resources(self):
-        return [self.tokenizer]
-
-    def options(self):
-        return {
-            "class_names": list(self.class_names),
-            "max_length": self.max_length,
-            "top_k": self.top_k,
-        }
-
     def _top_classes(self, tokens):
         # the model needs at least one column, which an empty batch does not have
         tokens = tf.pad(tokens, [[0, 0], [0, tf.cast(tf.shape(tokens)[1] == 0, tf.int32)]])

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.data.text.pair_batches import encode_source
-from tfx_transformer.data.text.tokenizer import END, PAD, START
+from tfx_transformer.data.text.tokenizer import END, PAD
 from tfx_transformer.pipelines.base import GeneratedText, Pipeline, decode_pieces
-from tfx_transformer.pipelines.decode import decode, decoder_options, make_decoder
+from tfx_transformer.pipelines.decode import cross_attention, decode, make_decoder, text_outputs
 from tfx_transformer.runtime import graph
 
 MIN_XLA_LENGTH = 16  # shortest source length that XLA compiles for
@@ -77,16 +77,6 @@ class Translator(Pipeline):
             "ids": self.predict_ids,
         }
 
-    def resources(self):
-        return [self.source_tokenizer, self.target_tokenizer, *self.seeds]
-
-    def options(self):
-        return {
-            "decoder": decoder_options(self.decoder),
-            "max_length": self.max_length,
-            "jit_compile": self.jit_compile,
-        }
-
     def encode(self, text):
         """Strings (B,) → source ids (B, S) with END, padded."""
         return encode_source(self.source_tokenizer, text, self.max_length)
@@ -113,34 +103,19 @@ class Translator(Pipeline):
         """Strings (B,) → texts, scores, subwords and the alignment."""
         source = self.encode(text)
         decoded = self._decode_padded(source, max_length)
-        tokens, score = decoded["tokens"], decoded["score"]
-        is_empty = tf.reduce_any(source[:, :1] == END, axis=1)  # then the translation is empty
-        n_best = tf.where(is_empty[:, None], "", self.target_tokenizer.decode(tokens))
-        n_best.set_shape([None, tokens.shape[1]])
-        return {
-            "text": n_best[:, 0],
-            "score": tf.where(is_empty, 0.0, score[:, 0]),
-            "n_best": n_best,
-            "n_best_score": tf.where(is_empty[:, None], 0.0, score),
-            "tokens": tokens[:, 0],
-            "pieces": self.target_tokenizer.to_pieces(tokens[:, 0]),
+        tokens = decoded["tokens"]
+        # (B, 1); an empty text has an empty translation
+        is_empty = tf.reduce_any(source[:, :1] == END, axis=1, keepdims=True)
+        n_best = tf.where(is_empty, "", self.target_tokenizer.decode(tokens))
+        score = tf.where(is_empty, 0.0, decoded["score"])
+        return text_outputs(self.target_tokenizer, tokens[:, 0], n_best, score) | {
             "source_pieces": self.source_tokenizer.to_pieces(source),
             "alignment": self.align(source, tokens[:, 0]),
         }
 
     def align(self, source, tokens):
-        """Attention from each token (B, T) to each source token (B, S): (B, T, S), rows sum to 1.
-
-        The mean over the heads and blocks of the decoder; zeros for a model without attention.
-        """
-        target = tf.concat([tf.fill([tf.shape(tokens)[0], 1], START), tokens[:, :-1]], axis=1)
-        maps = self.model.attention_maps({"source": source, "target": target})
-        cross = [weights for name, weights in maps.items() if name.endswith("/cross")]
-        if not cross:
-            shape = (tf.shape(tokens)[0], tf.shape(tokens)[1], tf.shape(source)[1])
-            return tf.zeros(shape)
-        weights = tf.reduce_mean(tf.concat(cross, axis=1), axis=1)
-        return tf.where((tokens != PAD)[:, :, None], weights, 0.0)
+        """Attention from each token (B, T) to each source token (B, S): (B, T, S)."""
+        return cross_attention(self.model, {"source": source}, tokens, tf.shape(source)[1])
 
 
 def power_of_two(size, minimum=1):

@@ -1,0 +1,53 @@
+"""The base of all pipelines of images: from the bytes of files to pixels."""
+
+import abc
+
+import tensorflow as tf
+
+from tfx_transformer.checks import check_fraction
+from tfx_transformer.data.images.pixels import decode_batch
+from tfx_transformer.pipelines.base import Pipeline
+from tfx_transformer.runtime import graph
+
+
+class ImagePipeline(Pipeline):
+    """A pipeline whose items are image files; a subclass defines `_predict`.
+
+    Args:
+        model: has an `image_size`.
+        crop_ratio: fraction of an image's shorter side that is used.
+        normalization: a name in NORMALIZATION, as in training.
+    """
+
+    def __init__(self, model, crop_ratio, normalization):
+        super().__init__()
+        check_fraction(crop_ratio=crop_ratio)
+        self.model, self.crop_ratio, self.normalization = model, crop_ratio, normalization
+        size = model.image_size
+        encoded = tf.TensorSpec([None], tf.string, name="image")
+        images = tf.TensorSpec([None, size, size, 3], tf.float32, name="image")
+        self.read = graph(lambda image: decode_batch(image, size, crop_ratio), encoded)
+        self.predict = graph(self._predict_files, encoded)
+        self.predict_pixels = graph(lambda image: self._predict(255 * image), images)
+
+    def signatures(self):
+        # "images" takes pixels (B, size, size, 3) in 0 … 1
+        return {"serving_default": self.predict, "images": self.predict_pixels}
+
+    def options(self):
+        return super().options() | {"image_size": self.model.image_size}
+
+    @abc.abstractmethod
+    def _predict(self, image):
+        """Pixels (B, size, size, 3) in 0 … 255 → outputs with a row for each image."""
+
+    def _predict_files(self, image):
+        """Files (B,) → outputs, and which files were readable; the others have empty outputs."""
+        images, is_readable = self.read(image)
+
+        def keep(x):
+            rows = tf.reshape(is_readable, (-1, *[1] * (len(x.shape) - 1)))
+            return tf.where(rows, x, tf.zeros_like(x))
+
+        outputs = {name: keep(x) for name, x in self._predict(images).items()}
+        return outputs | {"is_readable": is_readable}
