@@ -26,7 +26,10 @@ class Batch:
 
     @property
     def filled_rows(self) -> np.ndarray:
-        """(B) with the first row in place of EMPTY ones: a row must not be padding alone."""
+        """(B) with the first row, of weight 0, in place of EMPTY ones.
+
+        Attention over padding alone would give NaN, and 0 · NaN is NaN.
+        """
         return np.where(self.is_real, self.rows, self.rows[0])
 
 
@@ -34,12 +37,8 @@ def bucket_sizes(max_length: int, token_budget: int, multiple: int = 1) -> dict[
     """{length: rows of a batch of that length}, with lengths 8, 12, 16, 24, 32, … `max_length`.
 
     Neighboring lengths differ by a third or a half: except for the shortest rows, at most a third
-    of a row is padding.
-
-    Args:
-        max_length: the largest length.
-        token_budget: the largest rows · length of a batch.
-        multiple: the number of rows is a multiple of it, for example the number of replicas.
+    of a row is padding. A batch has at most `token_budget` positions, and the number of its rows is
+    a multiple of `multiple`, for example of the number of replicas.
     """
     check_positive(max_length=max_length, token_budget=token_budget, multiple=multiple)
     lengths = [max_length]
@@ -64,13 +63,13 @@ def epoch_batches(
     """Every row once, in batches of rows of similar length; shuffled unless `seed` is None.
 
     Rows that do not fill a batch move to the next longer bucket, so that only one batch of an
-    epoch has EMPTY rows. Every epoch has the same number of batches.
+    epoch has EMPTY rows. Every epoch has its own order and the same number of batches.
 
     Args:
         lengths: (N) whole numbers, none above the longest bucket.
         sizes: from `bucket_sizes`.
         seed: of the run.
-        epoch: each epoch has its own order.
+        epoch: number of the epoch.
     """
     rng = None if seed is None else np.random.default_rng([seed, epoch])
     order = np.arange(len(lengths)) if rng is None else rng.permutation(len(lengths))

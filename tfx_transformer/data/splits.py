@@ -33,12 +33,7 @@ def is_in_split(
 
 
 def split_rows(counts: dict[str, int], split: str, hold_out: bool) -> tuple[str, list[int]]:
-    """The stored split that contains a split, and its rows there.
-
-    Args:
-        counts: {stored split: number of rows}.
-        split, hold_out: as in `is_in_split`.
-    """
+    """The stored split that contains a split, and its rows there; `counts` are those stored."""
     stored = split if split in counts else "train"
     rows = range(counts[stored])
     return stored, [i for i in rows if is_in_split(stored, str(i), counts, split, hold_out)]

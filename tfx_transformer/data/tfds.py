@@ -13,12 +13,7 @@ HIDDEN_TEST = ("glue", "imagenet2012")  # their test splits have no labels
 
 
 def find_builder(name: str, data_dir) -> tfds.core.DatasetBuilder:
-    """The builder of "NAME[/CONFIG]", prepared or not.
-
-    Args:
-        name: as in TFDS.
-        data_dir: folder of the prepared data sets; the default of TFDS if None.
-    """
+    """The builder of "NAME[/CONFIG]", prepared or not; `data_dir` None is the default of TFDS."""
     try:
         return tfds.builder(name, data_dir=data_dir)
     except tfds.core.DatasetNotFoundError as error:
@@ -28,10 +23,7 @@ def find_builder(name: str, data_dir) -> tfds.core.DatasetBuilder:
 def require_prepared(builder: tfds.core.DatasetBuilder, name: str, data_dir, lazy=False) -> None:
     """Raises an error with the command that prepares the data set, if it is not prepared.
 
-    Args:
-        builder: of the data set.
-        name, data_dir: as in `find_builder`.
-        lazy: name the file format that `LazyImages` needs; the default one is read into memory.
+    If `lazy`, with the file format that `LazyImages` needs; the default one is read into memory.
     """
     if not builder.data_path.exists():
         options = f", data_dir={str(data_dir)!r}" if data_dir else ""
@@ -72,17 +64,10 @@ def read_examples(
     features: Sequence[str],
     rows: Collection[int] | None = None,
 ) -> Sequence[dict] | dict[int, dict]:
-    """The examples of a split, with images still encoded.
+    """The examples of a split, named as in TFDS, with images still encoded.
 
-    Args:
-        builder: of a prepared data set.
-        split: its name in TFDS.
-        features: what to keep of an example.
-        rows: the examples to keep; all if None.
-
-    Returns:
-        A sequence of all examples, each read on access; or {row: example} in memory, if the file
-        format has no random access.
+    This is a sequence of all examples, each read on access. If the file format has no random access
+    it is {row: example} in memory, with these `features` and `rows` only (None: all rows).
     """
     decoders = {
         key: tfds.decode.SkipDecoding()
@@ -102,13 +87,7 @@ def read_examples(
 
 
 class LazyImages(Sequence):
-    """Encoded images of a TFDS data set, each read on access.
-
-    Args:
-        source: examples with random access.
-        rows: indices of the examples.
-        feature: name of the image in an example.
-    """
+    """Encoded images, the `feature` of some `rows` of a TFDS data set, each read on access."""
 
     def __init__(self, source: Sequence[dict], rows: list[int], feature: str):
         self.source, self.rows, self.feature = source, rows, feature

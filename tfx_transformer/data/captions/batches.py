@@ -1,13 +1,8 @@
 """Batches `(inputs, targets, weights)` for image captioning.
 
 An example is one image with one of its captions: an image with five captions appears five times in
-an epoch. For the caption tokens y1 … yn, see `shift`:
-
-    decoder input   START y1 … yn        targets   y1 … yn END        weights   1 … 1
-
-Captions of similar length share a batch, padded with PAD of weight 0 to one of at most four
-lengths. Captions that do not fill a batch move to the next longer one; the last batch is filled
-with rows of PAD of weight 0.
+an epoch. Decoder inputs, targets and weights are those of `pair_batches.py`. Captions of similar
+length share a batch, padded to one of at most four lengths; see `epoch_batches`.
 """
 
 import sys
@@ -110,12 +105,7 @@ def _check_features(features: np.ndarray, count: int, augmentation: Augmentation
 
 
 def best_widths(lengths: np.ndarray, count: int = MAX_WIDTHS) -> list[int]:
-    """At most `count` lengths for padded rows, chosen for the least padding.
-
-    Args:
-        lengths: (N) of the rows, whole numbers.
-        count: maximum number of widths.
-    """
+    """At most `count` lengths for padded rows of `lengths` (N), chosen for the least padding."""
     values, numbers = np.unique(lengths, return_counts=True)
     below = np.concatenate([[0], np.cumsum(numbers)]).tolist()  # rows with the first i values
     values = values.tolist()
@@ -136,20 +126,13 @@ class CaptionBatches(BucketedBatches):
 
     A batch is `({"image": (B, size, size, 3), "target": (B, T)}, targets (B, T), weights (B, T))`,
     or has `"features": (B, S, C)` instead of the image.
-
-    Args:
-        images: N encoded images, or features (N, S, C).
-        image_rows: (M) index of the image of each caption.
-        texts: the M captions.
-        skipped: {reason: number of captions}, for the report.
-        batch_size, image_size, normalization, augmentation, seed: see `training_captions`.
     """
 
     def __init__(
         self,
-        images,
-        image_rows: np.ndarray,
-        texts: TokenizedTexts,
+        images,  # N encoded images, or features (N, S, C)
+        image_rows: np.ndarray,  # (M) index of the image of each caption
+        texts: TokenizedTexts,  # the M captions
         batch_size: int,
         image_size: int | None,
         normalization: str,

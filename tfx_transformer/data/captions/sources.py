@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from posixpath import basename
 
 from tfx_transformer.checks import check_choice
 from tfx_transformer.data.captions.formats import Entry, is_text, read_entries
@@ -21,12 +22,7 @@ from tfx_transformer.data.images.files import is_image_name, open_files, read_im
 from tfx_transformer.data.images.sources import select_images
 from tfx_transformer.data.sources import check_path, describe_files, read_lines
 from tfx_transformer.data.splits import SPLITS, assign_split
-from tfx_transformer.data.tfds import (
-    find_builder,
-    read_examples,
-    require_prepared,
-    stored_splits,
-)
+from tfx_transformer.data.tfds import find_builder, read_examples, require_prepared, stored_splits
 
 KNOWN_IMAGES = 'a folder, "FILE.zip", "tfds:coco_captions"'
 FEATURES = ("image", "image/filename", "captions")  # of coco_captions in TFDS
@@ -34,21 +30,13 @@ FEATURES = ("image", "image/filename", "captions")  # of coco_captions in TFDS
 
 @dataclass(frozen=True, eq=False)
 class Captions:
-    """Encoded images and their captions.
-
-    Args:
-        name: of the source.
-        files: N names of images, as in the captions.
-        items: N encoded images, as in `Images`.
-        texts: the captions of each image, at least one.
-        skipped: {image or caption: reason}.
-    """
+    """Encoded images and their captions."""
 
     name: str
-    files: list[str]
-    items: Sequence[bytes]
-    texts: list[list[str]]
-    skipped: dict[str, str] = field(default_factory=dict)
+    files: list[str]  # N names of images, as in the captions
+    items: Sequence[bytes]  # N, as in `Images`
+    texts: list[list[str]]  # the captions of each image, at least one
+    skipped: dict[str, str] = field(default_factory=dict)  # {image or caption: reason}
 
     def __len__(self) -> int:
         return len(self.items)
@@ -113,22 +101,15 @@ def _read_files(path: Path, captions: Path, names: Path | None, split: str) -> F
 
 
 def _join(paths: list[str], entries: Iterable[Entry], listed: list[str] | None, split: str):
-    """Finds the image of each caption.
+    """Finds the image of each caption, among those in `listed` or, if it is None, of `split`.
 
-    Args:
-        paths: of all files.
-        entries: all captions.
-        listed: names of the images to read; if None, those of `split`.
-        split: as in `load_captions`.
-
-    Returns:
-        {path: name}, {path: captions} in the order of the names, and what was skipped.
+    Returns {path: name}, {path: captions} in the order of the names, and what was skipped.
     """
     skipped = {}
     images = defaultdict(list)  # file name → paths
     for path in filter(is_image_name, paths):
         if is_text(path):
-            images[_file_name(path)].append(path)
+            images[basename(path)].append(path)
         else:
             skipped[ascii(path)] = "a name that is not UTF-8"
     if listed is None:
@@ -148,7 +129,7 @@ def _join(paths: list[str], entries: Iterable[Entry], listed: list[str] | None, 
                 texts[path].append(text.strip())
             else:
                 skipped[key] = "empty caption"
-        elif reason and split == (assign_split(_file_name(name)) if listed is None else "train"):
+        elif reason and split == (assign_split(basename(name)) if listed is None else "train"):
             skipped[name or key] = reason
     skipped |= {files.get(path, path): "no caption" for path in sorted(wanted - texts.keys())}
     return files, {path: texts[path] for path in sorted(texts, key=files.__getitem__)}, skipped
@@ -157,15 +138,11 @@ def _join(paths: list[str], entries: Iterable[Entry], listed: list[str] | None, 
 def _find(images: dict[str, list[str]], name: str) -> tuple[str, str]:
     """(path, "") of the only image with that name, or ("", reason)."""
     suffix = f"/{name}"
-    same = images.get(_file_name(name), [])
+    same = images.get(basename(name), [])
     matches = [path for path in same if suffix.endswith(f"/{path}") or f"/{path}".endswith(suffix)]
     if len(matches) == 1:
         return matches[0], ""
     return "", f"{len(matches)} images of that name" if matches else "no such image"
-
-
-def _file_name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _read_tfds(name: str, split: str, data_dir) -> Fields:

@@ -102,11 +102,7 @@ def random_box(sides, seed, size: int):
 def rand_augment(image, seed, count: int, magnitude: float):
     """Applies `count` operations, each sampled from OPERATIONS (arXiv:1909.13719).
 
-    Args:
-        image: (size, size, 3).
-        seed: of all operations.
-        count: number of operations.
-        magnitude: from 0, where most operations change nothing, to 10.
+    The magnitude goes from 0, where most operations change nothing, to 10.
     """
     branches = list(OPERATIONS.values())
     for operation_seed in tf.unstack(tf.random.split(seed, count)):
@@ -146,10 +142,6 @@ def blend(image, other, level):
     return tf.clip_by_value(image + 0.9 * level * (image - other), 0.0, 255.0)
 
 
-def gray(image):
-    return tf.image.rgb_to_grayscale(image)
-
-
 def smooth(image):
     kernel = tf.constant([[1.0, 1.0, 1.0], [1.0, 5.0, 1.0], [1.0, 1.0, 1.0]]) / 13
     kernel = tf.tile(kernel[:, :, None, None], [1, 1, 3, 1])
@@ -186,6 +178,7 @@ def solarize(image, level):
     return tf.where(image < 256 * (1 - tf.abs(level)), image, 255 - image)
 
 
+gray = tf.image.rgb_to_grayscale
 OPERATIONS = {
     "identity": lambda image, level: image,
     "autocontrast": autocontrast,
@@ -223,15 +216,12 @@ def mix(images, labels, seed, mixup: float, cutmix: float):
             lambda: mix_up(images, labels, seed, mixup),
             lambda: cut_mix(images, labels, seed, cutmix),
         )
-    if mixup > 0:
-        return mix_up(images, labels, seed, mixup)
-    return cut_mix(images, labels, seed, cutmix)
+    return mix_up(images, labels, seed, mixup) if mixup else cut_mix(images, labels, seed, cutmix)
 
 
 def mix_up(images, labels, seed, alpha: float):
     weight = beta(seed, alpha)
-    mixed = (weight * x + (1 - weight) * tf.reverse(x, [0]) for x in (images, labels))
-    return tuple(mixed)
+    return tuple(weight * x + (1 - weight) * tf.reverse(x, [0]) for x in (images, labels))
 
 
 def cut_mix(images, labels, seed, alpha: float):

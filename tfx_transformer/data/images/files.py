@@ -46,15 +46,10 @@ _UPRIGHT = {  # what undoes each orientation
 
 @contextmanager
 def open_files(path: Path, known: str) -> Iterator[tuple[list[str], Callable[[str], bytes]]]:
-    """Opens a folder or a zip file for reading in threads.
+    """Opens a folder or a zip file for reading in threads; `known` sources are for the error.
 
-    Args:
-        path: of the folder or the zip file.
-        known: the known kinds of sources, for the error.
-
-    Yields:
-        The relative paths of all files and, ending in "/", of all folders, without hidden ones; and
-        a function that reads a file, up to `MAX_BYTES + 1`.
+    Yields the relative paths of all files and, ending in "/", of all folders, without hidden ones;
+    and a function that reads a file, up to `MAX_BYTES + 1`.
     """
     if not path.exists():
         raise FileNotFoundError(f"no such file or folder: {path}")
@@ -102,14 +97,9 @@ def _read_start(file) -> bytes:
 def read_images(
     names: Sequence[str], read: Callable[[str], bytes]
 ) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Reads images in threads, and checks or converts each by `to_decodable`.
+    """Reads files in threads, each name once, and checks or converts each by `to_decodable`.
 
-    Args:
-        names: of the files, each once.
-        read: returns the bytes of a file.
-
-    Returns:
-        {name: encoded image} and, of the files that were skipped, {name: reason}.
+    Returns {name: encoded image} and, of the files that were skipped, {name: reason}.
     """
 
     def check(name: str) -> bytes | str:

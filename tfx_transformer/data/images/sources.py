@@ -49,20 +49,14 @@ SMALL = "A split of a small data set may be empty: add images, or folders train,
 class Images:
     """Encoded images and their classes.
 
-    Args:
-        name: of the source.
-        items: N encoded images, each of which `tf.io.decode_image(item, channels=3,
-            expand_animations=False)` decodes.
-        labels: (N,) int32, indices of `class_names`.
-        class_names: the same for all splits.
-        skipped: {file: reason}.
+    `tf.io.decode_image(item, channels=3, expand_animations=False)` decodes each item.
     """
 
     name: str
-    items: Sequence[bytes]
-    labels: np.ndarray
-    class_names: list[str]
-    skipped: dict[str, str] = field(default_factory=dict)
+    items: Sequence[bytes]  # N
+    labels: np.ndarray  # (N,) int32, indices of `class_names`
+    class_names: list[str]  # the same for all splits
+    skipped: dict[str, str] = field(default_factory=dict)  # {file: reason}
 
     def __len__(self) -> int:
         return len(self.items)
@@ -100,8 +94,11 @@ def load_images(
         fields = _read_tfds(rest, split, data_dir, hold_out)
     elif spec == "embedded:digits":
         fields = _read_digits(split, hold_out)
+    elif (path := check_path(spec, KNOWN)).suffix.lower() == ".npz" and path.exists():
+        fields = _read_npz(path, split, hold_out)
     else:
-        fields = _read_path(check_path(spec, KNOWN), split, hold_out)
+        with open_files(path, KNOWN) as (names, read):
+            fields = _read_tree(path, names, read, split, hold_out)
     items, labels, class_names, skipped = fields
     name, counts = f"{spec} ({split})", np.bincount(labels, minlength=len(class_names))
     hint = f"skipped: {describe_files(skipped)}" + ("" if skipped else f". {SMALL}" * hold_out)
@@ -118,16 +115,12 @@ def load_images(
 def select_images(
     source: Sequence[dict] | dict[int, dict], rows: dict[str, int], feature: str
 ) -> tuple[list[str], Sequence[bytes], dict[str, str]]:
-    """Takes images from the examples of TFDS.
+    """Names, encoded images and {name: reason} of the skipped ones; unchecked if source is lazy.
 
     Args:
         source: from `read_examples`.
         rows: {name: row} of the images.
         feature: name of the image in an example.
-
-    Returns:
-        Names, encoded images, and {name: reason} of the skipped ones. If the source is lazy, so are
-        the images, and none is checked.
     """
     if not isinstance(source, dict):
         return list(rows), LazyImages(source, list(rows.values()), feature), {}
@@ -140,38 +133,18 @@ def _check_classes(where, class_names: list[str]) -> None:
         raise ValueError(f"{where} must have at least two classes; got {', '.join(class_names)}")
 
 
-def _read_path(path: Path, split: str, hold_out: bool) -> Fields:
-    if path.suffix.lower() == ".npz" and path.exists():
-        return _read_npz(path, split, hold_out)
-    with open_files(path, KNOWN) as (names, read):
-        return _read_tree(path, names, read, split, hold_out)
-
-
 class ImageFile(NamedTuple):
-    """A file of a data set in class folders.
+    """A file of a data set in class folders."""
 
-    Args:
-        inner: [class, file], without outer folders.
-        split: that of its folder; "train" if there are no split folders.
-        name: the whole path.
-    """
-
-    inner: list[str]
-    split: str
-    name: str
+    inner: list[str]  # [class, file], without outer folders
+    split: str  # that of its folder; "train" if there are no split folders
+    name: str  # the whole path
 
 
 def _read_tree(
     where: Path, names: list[str], read: Callable[[str], bytes], split: str, hold_out: bool
 ) -> Fields:
-    """Reads images from class folders.
-
-    Args:
-        where: for messages.
-        names: relative paths of all files and, ending in "/", of folders.
-        read: returns the bytes of a file.
-        split, hold_out: as in `load_images`.
-    """
+    """Reads images from class folders; `names` and `read` are those of `open_files`."""
     files = _find_splits(where, names)
     images = sorted(file for file in files if is_image_name(file.name))
     class_names = sorted({file.inner[0] for file in files if len(file.inner) > 1})
@@ -211,15 +184,11 @@ def _find_splits(where: Path, names: list[str]) -> list[ImageFile]:
         parts = {name: inner[1:] for name, inner in parts.items() if inner[0] in tops}
         images = [inner[1:] for inner in images]
     tops = {inner[0] for inner in images if len(inner) > 1}
-    if not _are_splits(tops):
-        return [ImageFile(inner, "train", name) for name, inner in parts.items()]
-    splits = {top: SPLIT_NAMES[top.lower()] for top in tops}
+    splits = {top: SPLIT_NAMES[top.lower()] for top in tops} if _are_splits(tops) else {}
     return [
-        ImageFile(inner[1:], splits[inner[0]], name)
-        if inner[0] in splits
-        else ImageFile(inner, "train", name)
+        ImageFile(inner[inner[0] in splits :], splits.get(inner[0], "train"), name)
         for name, inner in parts.items()
-        if inner[0] in splits or len(inner) == 1
+        if not splits or inner[0] in splits or len(inner) == 1
     ]
 
 

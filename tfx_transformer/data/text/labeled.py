@@ -19,20 +19,10 @@ from pathlib import Path
 import tensorflow_datasets as tfds
 
 from tfx_transformer.checks import check_choice
-from tfx_transformer.data.sources import (
-    check_path,
-    describe_counts,
-    read_lines,
-    unknown_source,
-)
+from tfx_transformer.data.sources import check_path, describe_counts, read_lines, unknown_source
 from tfx_transformer.data.splits import SPLITS, assign_split
 from tfx_transformer.data.text.emoji_names import emoji_languages
-from tfx_transformer.data.tfds import (
-    class_features,
-    find_builder,
-    require_prepared,
-    stored_splits,
-)
+from tfx_transformer.data.tfds import class_features, find_builder, require_prepared, stored_splits
 
 KNOWN = '"FILE.tsv", "FILE.csv" (also .gz), "tfds:NAME[/CONFIG]", "embedded:languages[/DE-EN-…]"'
 LATIN = ("de", "en", "es", "fr", "id", "it", "pt", "tr")  # languages of one alphabet

@@ -18,10 +18,16 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.checks import check_choice, check_positive, check_whole
-from tfx_transformer.data.buckets import EMPTY
+from tfx_transformer.data.buckets import EMPTY, Batch
 from tfx_transformer.data.epochs import EpochBatches
-from tfx_transformer.data.text.pair_batches import shift
-from tfx_transformer.data.text.tokenizer import END, PAD, UNK, Tokenizer, train_sentencepiece
+from tfx_transformer.data.text.tokenizer import (
+    END,
+    PAD,
+    START,
+    UNK,
+    Tokenizer,
+    train_sentencepiece,
+)
 
 MAX_LINE = 8192  # characters; longer lines are split to train a tokenizer
 SYMBOLS = ["\n", "\t"]  # pieces of the vocabulary: SentencePiece would change them to spaces
@@ -137,12 +143,7 @@ def language_data(
 
 
 class LanguageBatches(EpochBatches):
-    """Windows of a text in batches.
-
-    Args:
-        ids: (N,) of the whole text.
-        max_length, batch_size, seed: see `language_data`.
-    """
+    """Windows of a text, whose ids are (N,), in batches; see `language_data`."""
 
     def __init__(self, ids: np.ndarray, max_length: int, batch_size: int, seed: int | None):
         self.ids, self.max_length, self.seed = ids, max_length, seed
@@ -150,10 +151,8 @@ class LanguageBatches(EpochBatches):
         self.num_windows = int(np.ceil(windows) if seed is None else np.floor(windows))
         self.batch_size = min(batch_size, self.num_windows)
         self.steps_per_epoch = -(-self.num_windows // self.batch_size)  # rounded up
-        self.signature = (
-            tf.TensorSpec([self.batch_size, max_length], tf.int32, name="windows"),
-            tf.TensorSpec([self.batch_size], tf.bool, name="real"),
-        )
+        shape = [self.batch_size, max_length]
+        self.signature = tuple(tf.TensorSpec(shape, x) for x in (tf.int32, tf.int32, tf.float32))
 
     def __str__(self) -> str:
         return (
@@ -162,7 +161,6 @@ class LanguageBatches(EpochBatches):
         )
 
     def batch_arrays(self, epoch, step):
-        """The windows (B, T) of each batch, and which of them are real (B,)."""
         length, count = self.max_length, self.num_windows
         order, spare = np.arange(count), len(self.ids) - count * length
         if self.seed is None:
@@ -174,13 +172,8 @@ class LanguageBatches(EpochBatches):
         missing = self.steps_per_epoch * self.batch_size - count
         order = np.pad(order, (0, missing), constant_values=EMPTY)
         for rows in order.reshape(-1, self.batch_size)[step:]:
-            real = rows != EMPTY
-            first = np.where(real, rows, rows[0]) * length  # an empty row repeats one, weight 0
-            yield text[first[:, None] + np.arange(length)], real
-
-    def make_batch(self, windows, real):
-        tokens, targets = (
-            ids.to_tensor(PAD, shape=[self.batch_size, 1 + self.max_length])[:, :-1]
-            for ids in shift(tf.RaggedTensor.from_tensor(windows))
-        )
-        return tokens, targets, tf.cast((targets != PAD) & real[:, None], tf.float32)
+            batch = Batch(length, rows)
+            targets = text[batch.filled_rows[:, None] * length + np.arange(length)]  # (B, T)
+            tokens = np.pad(targets[:, :-1], [(0, 0), (1, 0)], constant_values=START)
+            weights = (targets != PAD) & batch.is_real[:, None]
+            yield tokens, targets, weights.astype("float32")

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
-from tfx_transformer.data.buckets import EMPTY, bucket_sizes
+from tfx_transformer.data.buckets import bucket_sizes
 from tfx_transformer.data.epochs import BucketedBatches
 from tfx_transformer.data.sources import describe_counts
 from tfx_transformer.data.text.pairs import Pairs
@@ -85,8 +85,7 @@ def training_data(
         max_length: maximum number of tokens of a row, END included.
         multiple: the number of rows of a batch is a multiple of it, for several replicas.
         seed: of the order and of the segmentations.
-        n_best: above 1: subword regularization, which uniform one of the `n_best` best
-            segmentations anew in each epoch.
+        n_best: above 1, one of the `n_best` best segmentations is sampled anew in each epoch.
         alpha: its smoothing; see `Tokenizer.sample`.
     """
     check_positive(max_length=max_length, n_best=n_best)
@@ -96,15 +95,8 @@ def training_data(
     target = TokenizedTexts.encode(target_tokenizer, pairs.target)
     lengths = np.stack([source.lengths, target.lengths])
     keep, skipped = find_usable(lengths, max_length, f"pair of {pairs.name}")
-    return PairBatches(
-        source.keep(keep),
-        target.keep(keep),
-        bucket_sizes(max_length, token_budget, multiple),
-        seed=seed,
-        n_best=n_best,
-        alpha=alpha,
-        skipped=skipped,
-    )
+    sizes = bucket_sizes(max_length, token_budget, multiple)
+    return PairBatches(source.keep(keep), target.keep(keep), sizes, seed, n_best, alpha, skipped)
 
 
 def evaluation_data(
@@ -119,24 +111,18 @@ def evaluation_data(
     check_positive(max_length=max_length)
     source = TokenizedTexts.encode(source_tokenizer, pairs.source)
     target = TokenizedTexts.encode(target_tokenizer, pairs.target)
-    too_long = (np.stack([source.lengths, target.lengths]) > max_length).any(axis=0)
-    return PairBatches(
-        source.truncate(max_length),
-        target.truncate(max_length),
-        bucket_sizes(max_length, token_budget, multiple),
-        truncated=int(too_long.sum()),
-    )
+    truncated = int((np.maximum(source.lengths, target.lengths) > max_length).sum())
+    source, target = source.truncate(max_length), target.truncate(max_length)
+    sizes = bucket_sizes(max_length, token_budget, multiple)
+    return PairBatches(source, target, sizes, truncated=truncated)
 
 
 def find_usable(
     lengths: np.ndarray, max_length: int, name: str
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """Which examples are neither too long nor empty, and {reason: count} of the others.
+    """Which examples (N) are neither too long nor empty, and {reason: count} of the others.
 
-    Args:
-        lengths: (sides, N) numbers of tokens, END included.
-        max_length: the largest one allowed.
-        name: of the examples, for the error if none is left.
+    `lengths` (sides, N) include END; `name` is that of an example, for the error if none is left.
     """
     too_long = (lengths > max_length).any(axis=0)
     empty = (lengths == 1).any(axis=0) & ~too_long
@@ -183,14 +169,14 @@ class TokenizedTexts:
 class PairBatches(BucketedBatches):
     """Tokenized sentence pairs in batches; see `training_data` and `evaluation_data`.
 
-    Use `stream()` for `fit(..., steps_per_epoch=data.steps_per_epoch)` and `dataset()` for
-    `evaluate`. A batch is `({"source": (B, S), "target": (B, T)}, targets (B, T), weights (B, T))`,
-    with S = T one of a few lengths.
+    A batch is `({"source": (B, S), "target": (B, T)}, targets (B, T), weights (B, T))`, with S = T
+    one of a few lengths.
     """
 
     signature = (
         tf.TensorSpec([], tf.int32, name="length"),
         tf.TensorSpec([None], tf.int32, name="rows"),  # (B)
+        tf.TensorSpec([None], tf.bool, name="is_real"),  # (B)
         tf.TensorSpec([2, None], tf.float32, name="uniform"),  # (2, B)
     )
 
@@ -214,18 +200,15 @@ class PairBatches(BucketedBatches):
         )
 
     def batch_arrays(self, epoch, step):
-        """The length of each batch, its rows, and two random numbers for each row."""
+        """The length of each batch, its rows, which are real, and two random numbers for each."""
         uniform = np.zeros([2, len(self.lengths)], "float32")
         if self.n_best > 1:
             uniform = np.random.default_rng([self.seed, epoch, 1]).random(uniform.shape, "float32")
         for batch in self.epoch_batches(epoch)[step:]:
-            yield batch.length, batch.rows, uniform[:, batch.rows]
+            rows = batch.filled_rows
+            yield batch.length, rows, batch.is_real, uniform[:, rows]
 
-    def make_batch(self, length, rows, uniform):
-        real = rows != EMPTY
-        # An empty row repeats the first one with weight 0: attention over padding alone would give
-        # NaN, and 0 · NaN is NaN.
-        rows = tf.where(real, rows, rows[0])
+    def make_batch(self, length, rows, is_real, uniform):
         source = self._take(self.source, rows, uniform[0], length)
         decoder_input, targets = shift(self._take(self.target, rows, uniform[1], length))
 
@@ -233,7 +216,7 @@ class PairBatches(BucketedBatches):
         source, decoder_input, targets = (
             ids.to_tensor(PAD, shape=shape) for ids in (append_end(source), decoder_input, targets)
         )
-        weights = tf.cast((targets != PAD) & real[:, None], tf.float32)
+        weights = tf.cast((targets != PAD) & is_real[:, None], tf.float32)
         return {"source": source, "target": decoder_input}, targets, weights
 
     def _take(self, texts: TokenizedTexts, rows, uniform, length) -> tf.RaggedTensor:

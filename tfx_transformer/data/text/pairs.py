@@ -21,12 +21,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 from tfx_transformer.checks import check_positive
-from tfx_transformer.data.sources import (
-    check_path,
-    describe_counts,
-    read_lines,
-    unknown_source,
-)
+from tfx_transformer.data.sources import check_path, describe_counts, read_lines, unknown_source
 from tfx_transformer.data.text.emoji_names import emoji_pairs
 from tfx_transformer.data.tfds import find_builder, require_prepared
 
