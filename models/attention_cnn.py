@@ -21,6 +21,12 @@ from tfx_transformer.models.base import ImageModel, check_images
 SIZES: dict[str, Any] = dict(image_size=32, dims=(64, 128, 256), depth=2, num_heads=4)
 
 
+def make_convolution(owner, dim, size, stride=1, *, name):
+    """A convolution with the initializer and dtype of `owner`."""
+    options = {"kernel_initializer": owner.initializer, "dtype": owner.dtype_policy, "name": name}
+    return keras.layers.Conv2D(dim, size, stride, padding="same", **options)
+
+
 class MixingBlock(ResidualBlock):
     """Convolution or attention, then feed-forward, each after a norm and with a residual.
 
@@ -38,14 +44,7 @@ class MixingBlock(ResidualBlock):
         super().__init__(mlp_dim, **kwargs)
         check_choice("convolution", "local", "global", kind=kind)
         if kind == "convolution":
-            self.mixer = keras.layers.Conv2D(
-                dim,
-                window,
-                padding="same",
-                kernel_initializer=self.initializer,
-                name="mix",
-                dtype=self.dtype_policy,
-            )
+            self.mixer = make_convolution(self, dim, window, name="mix")
         else:
             attention = NeighborhoodAttention if kind == "local" else MultiHeadAttention
             self.mixer = self.make(attention, dropout=0.0, name="mix")
@@ -121,17 +120,10 @@ class AttentionCNN(ImageModel):
             name = f"stage_{stage}_{name}"
             return self.make(MixingBlock, dim=dim, mlp_dim=2 * dim, kind=kind, name=name)
 
+        sizes = [patch_size] + [2] * (len(dims) - 1)
         self.downsample = [
-            keras.layers.Conv2D(
-                dim,
-                2 if stage else patch_size,
-                strides=2 if stage else patch_size,
-                padding="same",
-                kernel_initializer=initializer,
-                name=f"downsample_{stage}",
-                dtype=self.dtype_policy,
-            )
-            for stage, dim in enumerate(dims)
+            make_convolution(self, dim, size, size, name=f"downsample_{stage}")
+            for stage, (dim, size) in enumerate(zip(dims, sizes, strict=True))
         ]
         self.stages = [
             [block(stage, mix, f"block_{i}") for i in range(depth)]

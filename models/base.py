@@ -61,6 +61,14 @@ class RecurrentModel(BaseModel):
 
     decoder: RecurrentDecoder
 
+    def build_first_states(self, name: str, width: int):
+        """Dense layers to the decoder's first states: one for h, of an LSTM also one for c."""
+        states = range(2 if self.cell == "lstm" else 1)
+        return [
+            [build_dense(self, f"{name}_{i}_{j}", width, self.dim) for j in states]
+            for i in range(self.depth)
+        ]
+
     def initial_state(self, inputs, max_length):
         """State of decoding; the size of a recurrent state does not depend on `max_length`."""
         constant, carry = self.encode(inputs)
@@ -107,17 +115,18 @@ class ImageModel(BaseModel):
 
 
 def run_blocks(blocks, x, contexts=None, caches=None, **options):
-    """Apply Transformer blocks to x (B, T, D) → output, attention maps by name, new caches.
+    """Apply Transformer blocks to x (B, T, D) → their outputs, attention maps by name, new caches.
 
     contexts: the context of each block with cross-attention.
     """
-    maps, new_caches = {}, []
+    outputs, maps, new_caches = [], {}, []
     for i, block in enumerate(blocks):
         context, cache = contexts and contexts[i], caches and caches[i]
         x, scores, cache = block.attend(x, context, cache=cache, **options)
         maps |= {f"{block.name}/{kind}": values for kind, values in scores.items()}
+        outputs.append(x)
         new_caches.append(cache)
-    return x, maps, new_caches
+    return outputs, maps, new_caches
 
 
 def check_images(images, channels: int) -> None:

@@ -159,7 +159,7 @@ class BERT(BaseModel):
         x = self.position_embedding(self.tokens(tokens) + self.segments(segments))
         x = self.first_norm(x, token_mask, training=training)
         x = self.drop(x, training=training)
-        x, maps, _ = run_blocks(
+        (*_, x), maps, _ = run_blocks(
             self.blocks, x, attention_mask=mask, token_mask=token_mask, training=training
         )
         return x, token_mask, maps

@@ -98,7 +98,7 @@ class GPT(BaseModel):
         x = self.drop(x, training=training)
         length = ops.shape(tokens)[1]
         causal = None if caches else causal_mask(length, length)
-        x, maps, caches = run_blocks(
+        (*_, x), maps, caches = run_blocks(
             self.blocks, x, None, caches, attention_mask=causal, index=index, training=training
         )
         x = self.last_norm(x, training=training)

@@ -60,9 +60,8 @@ class PixelTransformer(ImageModel):
         super().__init__(num_classes, image_size, channels, **kwargs)
         check_divides(grid_size=grid_size, image_size=image_size)
 
-        factor = image_size // grid_size
-        self.downsample = keras.layers.AveragePooling2D(
-            factor, name="downsample", dtype=self.dtype_policy
+        self.downsample = self.make(
+            keras.layers.AveragePooling2D, pool_size=image_size // grid_size, name="downsample"
         )
         self.vit = self.make(ViT, image_size=grid_size, patch_size=1, num_tokens=0, name="vit")
 

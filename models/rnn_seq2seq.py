@@ -15,7 +15,6 @@ from keras import ops
 
 from tfx_transformer.checks import check_positive, check_rate
 from tfx_transformer.layers import TokenEmbedding
-from tfx_transformer.layers.dense import build_dense
 from tfx_transformer.layers.recurrent import RecurrentDecoder, make_recurrent
 from tfx_transformer.models.base import RecurrentModel
 
@@ -107,11 +106,7 @@ class RNNSeq2Seq(RecurrentModel):
         for i, layer in enumerate(self.encoder):
             layer.build((None, None, memory_dim if i else self.embedding_dim))
         if self.bidirectional:
-            states = range(2 if self.cell == "lstm" else 1)
-            self.bridges = [
-                [build_dense(self, f"bridge_{i}_{j}", memory_dim, self.dim) for j in states]
-                for i in range(self.depth)
-            ]
+            self.bridges = self.build_first_states("bridge", memory_dim)
         context_dim = memory_dim if self.attention else self.dim  # else the encoder's last state
         self.decoder.build((None, None), (None, None, context_dim))
 

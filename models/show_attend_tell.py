@@ -13,7 +13,6 @@ import keras
 from keras import ops
 
 from tfx_transformer.checks import check_above_zero, check_positive, check_rate
-from tfx_transformer.layers.dense import build_dense
 from tfx_transformer.layers.recurrent import RecurrentDecoder
 from tfx_transformer.models.base import RecurrentModel, check_images
 from tfx_transformer.models.image_encoders import IMAGE_ENCODERS
@@ -115,11 +114,8 @@ class ShowAttendTell(RecurrentModel):
 
     def build_layers(self):
         self.image_encoder.build(self.input_shapes()["image"])
-        width, states = self.image_encoder.dim, range(2 if self.cell == "lstm" else 1)
-        self.first_state = [
-            [build_dense(self, f"first_state_{i}_{j}", width, self.dim) for j in states]
-            for i in range(self.depth)
-        ]
+        width = self.image_encoder.dim
+        self.first_state = self.build_first_states("first_state", width)
         self.decoder.build((None, None), (None, None, width))
         self.baseline = self.add_weight(
             shape=(), initializer="zeros", trainable=False, autocast=False, name="baseline"

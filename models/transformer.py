@@ -155,13 +155,9 @@ class Transformer(BaseModel):
         token_mask = mask[:, 0, 0]
         x = self.source_position(self.source_embedding(source))
         x = self.drop(x, training=training)
-        outputs, maps = [], {}
-        for block in self.encoder:
-            x, scores, _ = block.attend(
-                x, attention_mask=mask, token_mask=token_mask, training=training
-            )
-            outputs.append(x)
-            maps[f"{block.name}/self"] = scores["self"]
+        outputs, maps, _ = run_blocks(
+            self.encoder, x, attention_mask=mask, token_mask=token_mask, training=training
+        )
         if self.norm_first:
             outputs = [self.encoder_norm(x, token_mask, training=training) for x in outputs]
         memory = outputs if self.memory == "layerwise" else outputs[-1:] * self.decoder_depth
@@ -174,7 +170,7 @@ class Transformer(BaseModel):
         x = self.drop(x, training=training)
         length = ops.shape(target)[1]
         causal = None if caches else causal_mask(length, length)
-        x, maps, caches = run_blocks(
+        (*_, x), maps, caches = run_blocks(
             self.decoder,
             x,
             memory,

@@ -14,13 +14,7 @@ from keras import ops
 
 from tfx_transformer.checks import check_choice, check_positive, check_rate
 from tfx_transformer.config import Serializable
-from tfx_transformer.layers import (
-    NORM,
-    POSITION,
-    ClassToken,
-    PatchEmbedding,
-    TransformerBlock,
-)
+from tfx_transformer.layers import NORM, POSITION, ClassToken, PatchEmbedding, TransformerBlock
 from tfx_transformer.layers.dense import apply_dense, build_dense
 from tfx_transformer.models.base import ImageModel, check_images, run_blocks
 
@@ -229,7 +223,7 @@ class ViT(ImageModel):
             padding = ((0, ops.shape(x)[1] - self.num_tokens), (0, 0))
             x = x + ops.cast(ops.pad(self.token_position, padding), x.dtype)
         x = self.drop(x, training=training)
-        x, maps, _ = run_blocks(self.blocks, x, training=training)
+        (*_, x), maps, _ = run_blocks(self.blocks, x, training=training)
         return x, maps
 
     def pool_tokens(self, x):

@@ -7,12 +7,7 @@ from tfx_transformer.decoding.sampling import SamplingDecoder
 from tfx_transformer.registry import Registry
 
 DECODERS = Registry(
-    "decoder",
-    {
-        "beam": BeamDecoder,
-        "greedy": GreedyDecoder,
-        "sample": SamplingDecoder,
-    },
+    "decoder", {"beam": BeamDecoder, "greedy": GreedyDecoder, "sample": SamplingDecoder}
 )
 
 __all__ = ["DECODERS", "BeamDecoder", "Decoder", "GreedyDecoder", "SamplingDecoder"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_positive, check_whole
+from tfx_transformer.checks import check_fraction, check_positive, check_whole
 from tfx_transformer.decoding.constraints import is_allowed
 from tfx_transformer.decoding.decoder import Decoder
 from tfx_transformer.decoding.loop import gather_one
@@ -69,8 +69,7 @@ class SamplingDecoder(Decoder):
             check_whole(seed=self.seed)
         if not isinstance(self.temperature, int | float) or not 0 < self.temperature < math.inf:
             raise ValueError(f"temperature must be above 0; got temperature={self.temperature!r}")
-        if not isinstance(self.top_p, int | float) or not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must lie in 0 < top_p <= 1; got top_p={self.top_p!r}")
+        check_fraction(top_p=self.top_p)
 
     @property
     def rows_per_sentence(self):

@@ -177,8 +177,7 @@ class TransformerBlock(ResidualBlock):
             x = self.after(self.cross_norm, x, y, self.cross_scale, **options)
 
         x = self.feed_forward(x, **options)
-        cache = None if cache is None else new_cache
-        return pack_results(x, scores, cache, return_attention_scores)
+        return pack_results(x, scores, new_cache or None, return_attention_scores)
 
     def precompute(self, context):
         """(B, S, D) → its keys and values; pass them as `context` to compute them only once."""

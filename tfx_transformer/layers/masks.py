@@ -1,5 +1,7 @@
 """Attention masks: boolean, True = may attend, broadcastable to (B, H, T, S)."""
 
+import functools
+
 import keras
 from keras import ops
 
@@ -11,8 +13,8 @@ def padding_mask(ids, pad_id=0):
 
 def causal_mask(query_length, key_length, start=0):
     """Causal mask (1, 1, T, S): query `start + t` may attend to keys 0 … start + t."""
-    query, key = _positions(query_length, key_length, start)
-    return (key <= query)[None, None]
+    query = start + ops.arange(query_length)[:, None]
+    return (ops.arange(key_length) <= query)[None, None]
 
 
 def local_mask(query_length, key_length, window, start=0):
@@ -20,17 +22,14 @@ def local_mask(query_length, key_length, window, start=0):
 
     `window` is odd; a query near an end of the sequence has fewer keys.
     """
-    query, key = _positions(query_length, key_length, start)
-    return (ops.abs(key - query) <= window // 2)[None, None]
+    query = start + ops.arange(query_length)[:, None]
+    return (ops.abs(ops.arange(key_length) - query) <= window // 2)[None, None]
 
 
 def combine_masks(*masks):
     """The logical and of masks; None stands for no mask."""
-    combined = None
-    for mask in masks:
-        if mask is not None:
-            combined = mask if combined is None else ops.logical_and(combined, mask)
-    return combined
+    given = [mask for mask in masks if mask is not None]
+    return functools.reduce(ops.logical_and, given) if given else None
 
 
 def expand_mask(mask, scores_shape, name="attention_mask"):
@@ -55,8 +54,3 @@ def expand_mask(mask, scores_shape, name="attention_mask"):
     if len(shape) == 4:
         return mask
     return mask[:, None] if len(shape) == 3 else mask[:, None, None]
-
-
-def _positions(query_length, key_length, start):
-    """The queries' positions (T, 1) and the keys' (S)."""
-    return ops.arange(query_length)[:, None] + start, ops.arange(key_length)

@@ -76,9 +76,7 @@ class RMSNorm(Serializable, keras.layers.Layer):
         self.scale = self.add_weight(shape=x_shape[-1:], initializer="ones", name="scale")
 
     def call(self, x, token_mask=None, training=None):
-        y = ops.cast(x, "float32")
-        y = y * ops.rsqrt(ops.mean(ops.square(y), axis=-1, keepdims=True) + self.epsilon)
-        return ops.cast(y * ops.cast(self.scale, "float32"), x.dtype)
+        return ops.rms_normalization(x, self.scale, axis=-1, epsilon=self.epsilon)
 
 
 class BatchNorm(Serializable, keras.layers.Layer):

@@ -85,10 +85,9 @@ class RecurrentDecoder(AttendMixin, Serializable, keras.layers.Layer):
                 f"attention={attention!r} must be used: "
                 'set readout="combined", readout="deep" or feed="context"'
             )
-        if hard and not attention:
-            raise ValueError("hard=True needs an attention; got attention=None")
-        if gate and not attention:
-            raise ValueError("gate=True needs an attention; got attention=None")
+        for name, needs_attention in (("hard", hard), ("gate", gate)):
+            if needs_attention and not attention:
+                raise ValueError(f"{name}=True needs an attention; got attention=None")
 
         shared = {"dtype": self.dtype_policy}
         self.embedding = TokenEmbedding(

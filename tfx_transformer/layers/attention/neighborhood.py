@@ -8,7 +8,7 @@ from keras import ops
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.layers.attention.base import pack_results
-from tfx_transformer.layers.attention.dot_product import masked_softmax
+from tfx_transformer.layers.attention.dot_product import masked_softmax, merge_heads
 from tfx_transformer.layers.attention.multi_head import MultiHeadAttention
 
 
@@ -58,9 +58,8 @@ class NeighborhoodAttention(MultiHeadAttention):
         scores = ops.einsum("bhnk,bhnwk->bhnw", q, k) * head_dim**-0.5  # (B, H, N, w²)
         weights = masked_softmax(scores, inside(height, width, self.window))
         dropped = ops.cast(self.drop(weights, training=training), v.dtype)
-        y = ops.einsum("bhnw,bhnwk->bhnk", dropped, v)
-        y = ops.reshape(ops.transpose(y, (0, 2, 1, 3)), (-1, cells, self.dim))
-        output = ops.reshape(self.project_output(y), (-1, height, width, self.dim))
+        y = merge_heads(ops.einsum("bhnw,bhnwk->bhnk", dropped, v))  # (B, N, D)
+        output = ops.reshape(self.project_output(y), ops.shape(x))
         return pack_results(output, weights, None, return_attention_scores)
 
     def gather(self, x, height, width):
@@ -88,8 +87,5 @@ def neighbors(height, width, window):
 
 def inside(height, width, window):
     """(N, w²), True where a cell's neighbor lies in the grid."""
-    step = np.arange(window) - window // 2
-    row = np.arange(height)[:, None, None, None] + step[:, None]  # (height, 1, w, 1)
-    column = np.arange(width)[:, None, None] + step  # (width, 1, w)
-    grid = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-    return grid.reshape(height * width, window**2)
+    grid = np.pad(np.ones((height, width), bool), window // 2)
+    return grid.reshape(-1)[neighbors(height, width, window)].reshape(-1, window**2)

@@ -8,11 +8,7 @@ from keras import ops
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.layers.attention.base import pack_results
-from tfx_transformer.layers.attention.dot_product import (
-    masked_softmax,
-    merge_heads,
-    weighted_sum,
-)
+from tfx_transformer.layers.attention.dot_product import masked_softmax, merge_heads, weighted_sum
 from tfx_transformer.layers.attention.multi_head import MultiHeadAttention
 
 
