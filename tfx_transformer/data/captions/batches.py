@@ -45,54 +45,6 @@ class CaptionReport:
         )
 
 
-def training_captions(
-    captions: Captions,
-    tokenizer: Tokenizer,
-    image_size: int | None,
-    batch_size: int = 64,
-    max_length: int = 32,
-    normalization: str = "imagenet",
-    augmentation: Augmentation = CAPTION_AUGMENTATION,
-    seed: int = 0,
-    features: np.ndarray | None = None,
-) -> "CaptionBatches":
-    """Shuffled batches; captions that are too long, or empty after normalization, are skipped.
-
-    Args:
-        captions: from `load_captions`.
-        tokenizer: of the captions.
-        image_size: height and width; not used with `features`.
-        batch_size: smaller if there are fewer captions.
-        max_length: maximum number of tokens, END included.
-        normalization: a name in NORMALIZATION.
-        augmentation: the random changes of the images; without mixup, cutmix and repeats.
-        seed: of the order and of the augmentation.
-        features: (N, S, C), the output of a frozen encoder for each image of `captions`; the
-            batches then contain these instead of the images.
-    """
-    check_positive(batch_size=batch_size, max_length=max_length)
-    check_choice(*NORMALIZATION, normalization=normalization)
-    if augmentation.mixes_images:
-        raise ValueError(f"mixup, cutmix and repeats do not apply to captions; got {augmentation}")
-    if features is None:
-        check_positive(image_size=image_size)
-    else:
-        features = _check_features(np.asarray(features), len(captions), augmentation)
-    texts = TokenizedTexts.encode(tokenizer, [text for part in captions.texts for text in part])
-    keep, skipped = find_usable(texts.lengths[None], max_length, f"caption of {captions.name}")
-    return CaptionBatches(
-        captions.items if features is None else features,
-        np.repeat(np.arange(len(captions)), [len(part) for part in captions.texts])[keep],
-        texts.keep(keep),
-        batch_size,
-        image_size,
-        normalization,
-        augmentation,
-        seed,
-        skipped,
-    )
-
-
 def _check_features(features: np.ndarray, count: int, augmentation: Augmentation) -> np.ndarray:
     if augmentation.changes_images:
         raise ValueError(f"augmentation applies to images, not to features; got {augmentation}")
@@ -122,42 +74,69 @@ def best_widths(lengths: np.ndarray, count: int = MAX_WIDTHS) -> list[int]:
 
 
 class CaptionBatches(BucketedBatches):
-    """Tokenized captions with their images in batches; see `training_captions`.
+    """Shuffled batches; captions that are too long, or empty after normalization, are skipped.
 
     A batch is `({"image": (B, size, size, 3), "target": (B, T)}, targets (B, T), weights (B, T))`,
     or has `"features": (B, S, C)` instead of the image.
+
+    Args:
+        captions: from `load_captions`.
+        tokenizer: of the captions.
+        image_size: height and width; not used with `features`.
+        batch_size: smaller if there are fewer captions.
+        max_length: maximum number of tokens, END included.
+        normalization: a name in NORMALIZATION.
+        augmentation: the random changes of the images; without mixup, cutmix and repeats.
+        seed: of the order and of the augmentation.
+        features: (N, S, C), the output of a frozen encoder for each image of `captions`; the
+            batches then contain these instead of the images.
     """
 
     def __init__(
         self,
-        images,  # N encoded images, or features (N, S, C)
-        image_rows: np.ndarray,  # (M) index of the image of each caption
-        texts: TokenizedTexts,  # the M captions
-        batch_size: int,
+        captions: Captions,
+        tokenizer: Tokenizer,
         image_size: int | None,
-        normalization: str,
-        augmentation: Augmentation,
-        seed: int,
-        skipped: dict[str, int],
+        batch_size: int = 64,
+        max_length: int = 32,
+        normalization: str = "imagenet",
+        augmentation: Augmentation = CAPTION_AUGMENTATION,
+        seed: int = 0,
+        features: np.ndarray | None = None,
     ):
-        self.images, self.image_rows = images, image_rows
+        check_positive(batch_size=batch_size, max_length=max_length)
+        check_choice(*NORMALIZATION, normalization=normalization)
+        if augmentation.mixes_images:
+            raise ValueError(
+                f"mixup, cutmix and repeats do not apply to captions; got {augmentation}"
+            )
+        if features is None:
+            check_positive(image_size=image_size)
+        else:
+            features = _check_features(np.asarray(features), len(captions), augmentation)
+        texts = TokenizedTexts.encode(tokenizer, [text for part in captions.texts for text in part])
+        keep, skipped = find_usable(texts.lengths[None], max_length, f"caption of {captions.name}")
+        texts = texts.keep(keep)  # M captions
+        image_rows = np.repeat(np.arange(len(captions)), [len(part) for part in captions.texts])
+        self.image_rows = image_rows[keep]  # (M) index of the image of each caption
         self.image_size, self.normalization = image_size, normalization
         self.augmentation = augmentation
         self.inputs, self.targets = (ids.to_tensor(PAD).numpy() for ids in shift(texts.ids))
-        self.batch_size = rows = min(batch_size, len(image_rows))
+        self.batch_size = rows = min(batch_size, len(self.image_rows))
         super().__init__(texts.lengths, dict.fromkeys(best_widths(texts.lengths), rows), seed)
-        if isinstance(images, np.ndarray):
-            self.image_key = "features"
-            image_spec = tf.TensorSpec([rows, *images.shape[1:]], tf.float32)
+        if features is not None:
+            self.images, self.image_key = features, "features"
+            image_spec = tf.TensorSpec([rows, *features.shape[1:]], tf.float32)
         else:
-            self.image_key, self.map_example = "image", self._augment
+            self.images, self.image_key = captions.items, "image"
+            self.map_example = self._augment
             image_spec = tf.TensorSpec([rows], tf.string)
         tokens = [tf.TensorSpec([rows, None], dtype) for dtype in (tf.int32, tf.int32, tf.float32)]
         self.signature = (image_spec, tf.TensorSpec([rows, 2], tf.int32), *tokens)
         shapes, num_tokens = self.batch_shapes(), int(self.lengths.sum())
         self.report = CaptionReport(
-            images=len(np.unique(image_rows)),
-            captions=len(image_rows),
+            images=len(np.unique(self.image_rows)),
+            captions=len(self.image_rows),
             skipped=skipped,
             steps_per_epoch=self.steps_per_epoch,
             shapes=sorted(set(shapes)),
@@ -189,3 +168,6 @@ class CaptionBatches(BucketedBatches):
     def _augment(self, encoded, seed, *tokens):
         image = augment_image(decode(encoded), seed, self.image_size, self.augmentation)
         return normalize(image, self.normalization), seed, *tokens
+
+
+training_captions = CaptionBatches

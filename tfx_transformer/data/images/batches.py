@@ -17,15 +17,10 @@ from tfx_transformer.data.images.sources import Images
 DEFAULT = Augmentation()
 
 
-def training_images(
-    images: Images,
-    image_size: int,
-    batch_size: int = 128,
-    normalization: str = "half",
-    augmentation: Augmentation = DEFAULT,
-    seed: int = 0,
-) -> "ImageBatches":
+class ImageBatches(EpochBatches):
     """Shuffled batches of augmented images; an incomplete last batch of an epoch is dropped.
+
+    A batch is `(images (B, size, size, 3), targets (B, C), weights (B,))`.
 
     Args:
         images: from `load_images`.
@@ -35,16 +30,6 @@ def training_images(
         augmentation: the random changes of the images.
         seed: of the order and of the augmentation.
     """
-    check_positive(image_size=image_size, batch_size=batch_size)
-    check_choice(*NORMALIZATION, normalization=normalization)
-    return ImageBatches(images, image_size, batch_size, normalization, augmentation, seed)
-
-
-class ImageBatches(EpochBatches):
-    """Batches of images with classes; see `training_images`.
-
-    A batch is `(images (B, size, size, 3), targets (B, C), weights (B,))`.
-    """
 
     signature = (
         tf.TensorSpec([None], tf.string, name="encoded"),
@@ -52,7 +37,17 @@ class ImageBatches(EpochBatches):
         tf.TensorSpec([None, 2], tf.int32, name="seeds"),
     )
 
-    def __init__(self, images, image_size, batch_size, normalization, augmentation, seed):
+    def __init__(
+        self,
+        images: Images,
+        image_size: int,
+        batch_size: int = 128,
+        normalization: str = "half",
+        augmentation: Augmentation = DEFAULT,
+        seed: int = 0,
+    ):
+        check_positive(image_size=image_size, batch_size=batch_size)
+        check_choice(*NORMALIZATION, normalization=normalization)
         self.images, self.image_size, self.normalization = images, image_size, normalization
         self.augmentation, self.seed = augmentation, seed
         num_examples = len(images) * augmentation.repeats
@@ -80,3 +75,6 @@ class ImageBatches(EpochBatches):
         mixup, cutmix = self.augmentation.mixup, self.augmentation.cutmix
         images, labels = mix(images, labels, -seeds[0], mixup, cutmix)
         return normalize(images, self.normalization), labels, tf.ones(tf.shape(labels)[0])
+
+
+training_images = ImageBatches

@@ -21,16 +21,10 @@ def encode_rows(tokenizer, strings, max_length: int) -> tf.Tensor:
     return tf.concat([ends[0], ids, ends[1]], axis=1).to_tensor(PAD)
 
 
-def labeled_data(
-    texts: Sequence[str],
-    labels: Sequence[int] | np.ndarray,
-    num_classes: int,
-    tokenizer,
-    batch_size: int = 32,
-    max_length: int = 128,
-    seed: int = 0,
-) -> "LabeledBatches":
+class LabeledBatches(BucketedBatches):
     """Shuffled batches of texts of similar length.
+
+    A batch is `({"tokens": (B, T)}, targets (B, C), weights (B,))`, with T one of a few lengths.
 
     Args:
         texts: N strings.
@@ -41,24 +35,6 @@ def labeled_data(
         max_length: maximum number of tokens of a row, START and END included.
         seed: of the order.
     """
-    check_positive(batch_size=batch_size, num_classes=num_classes)
-    check_whole(seed=seed)
-    if max_length < 3:
-        raise ValueError(f"max_length must be 3 or more; got {max_length=}")
-    if not len(texts) or len(texts) != len(labels):
-        raise ValueError(f"each text must have a label; got {len(texts)} and {len(labels)}")
-    start, end, size = tokenizer.start_id, tokenizer.end_id, max_length - 2
-    rows = [
-        np.array([start, *ids[:size], end], "int32") for ids in tokenizer.encode_list(list(texts))
-    ]
-    return LabeledBatches(rows, np.asarray(labels), num_classes, batch_size, max_length, seed)
-
-
-class LabeledBatches(BucketedBatches):
-    """Texts with classes in batches; see `labeled_data`.
-
-    A batch is `({"tokens": (B, T)}, targets (B, C), weights (B,))`, with T one of a few lengths.
-    """
 
     signature = (
         tf.TensorSpec([None, None], tf.int32, name="tokens"),
@@ -66,10 +42,28 @@ class LabeledBatches(BucketedBatches):
         tf.TensorSpec([None], tf.float32, name="weights"),
     )
 
-    def __init__(self, rows, labels, num_classes: int, batch_size: int, max_length: int, seed: int):
-        sizes = dict.fromkeys(bucket_sizes(max_length, max_length), min(batch_size, len(rows)))
-        super().__init__(np.array([len(row) for row in rows]), sizes, seed)
-        self.rows, self.labels, self.num_classes = rows, labels, num_classes
+    def __init__(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[int] | np.ndarray,
+        num_classes: int,
+        tokenizer,
+        batch_size: int = 32,
+        max_length: int = 128,
+        seed: int = 0,
+    ):
+        check_positive(batch_size=batch_size, num_classes=num_classes)
+        check_whole(seed=seed)
+        if max_length < 3:
+            raise ValueError(f"max_length must be 3 or more; got {max_length=}")
+        if not len(texts) or len(texts) != len(labels):
+            raise ValueError(f"each text must have a label; got {len(texts)} and {len(labels)}")
+        start, end, size = tokenizer.start_id, tokenizer.end_id, max_length - 2
+        encoded = tokenizer.encode_list(list(texts))
+        self.rows = [np.array([start, *ids[:size], end], "int32") for ids in encoded]
+        self.labels, self.num_classes = np.asarray(labels, "int32"), num_classes
+        sizes = dict.fromkeys(bucket_sizes(max_length, max_length), min(batch_size, len(texts)))
+        super().__init__(np.array([len(row) for row in self.rows]), sizes, seed)
 
     def __str__(self) -> str:
         return (
@@ -83,7 +77,10 @@ class LabeledBatches(BucketedBatches):
             tokens = np.full((len(rows), batch.length), PAD, "int32")
             for i, row in enumerate(rows):
                 tokens[i, : self.lengths[row]] = self.rows[row]
-            yield tokens, self.labels[rows].astype("int32"), batch.is_real.astype("float32")
+            yield tokens, self.labels[rows], batch.is_real.astype("float32")
 
     def make_batch(self, tokens, labels, weights):
         return {"tokens": tokens}, tf.one_hot(labels, self.num_classes), weights
+
+
+labeled_data = LabeledBatches

@@ -112,13 +112,7 @@ def encode_text(text: str, tokenizer: Tokenizer, chunk: int = 8192) -> np.ndarra
     return np.concatenate(parts)
 
 
-def language_data(
-    text: str,
-    tokenizer: Tokenizer,
-    max_length: int = 256,
-    batch_size: int = 32,
-    seed: int | None = 0,
-) -> "LanguageBatches":
+class LanguageBatches(EpochBatches):
     """Windows of a text in batches.
 
     Args:
@@ -130,24 +124,25 @@ def language_data(
             less than a window, is dropped at the beginning or the end. None is for evaluation:
             every token, in order, with a padded last window.
     """
-    check_positive(max_length=max_length, batch_size=batch_size)
-    if seed is not None:
-        check_whole(seed=seed)
-    ids = encode_text(text, tokenizer)
-    if len(ids) < (1 if seed is None else max_length):
-        raise ValueError(
-            f"the text must fill one window of {max_length=} tokens; got {len(ids):,} tokens, "
-            f"{len(text):,} characters"
-        )
-    return LanguageBatches(ids, max_length, batch_size, seed)
 
-
-class LanguageBatches(EpochBatches):
-    """Windows of a text, whose ids are (N,), in batches; see `language_data`."""
-
-    def __init__(self, ids: np.ndarray, max_length: int, batch_size: int, seed: int | None):
-        self.ids, self.max_length, self.seed = ids, max_length, seed
-        windows = len(ids) / max_length
+    def __init__(
+        self,
+        text: str,
+        tokenizer: Tokenizer,
+        max_length: int = 256,
+        batch_size: int = 32,
+        seed: int | None = 0,
+    ):
+        check_positive(max_length=max_length, batch_size=batch_size)
+        if seed is not None:
+            check_whole(seed=seed)
+        self.ids, self.max_length, self.seed = encode_text(text, tokenizer), max_length, seed
+        if len(self.ids) < (1 if seed is None else max_length):
+            raise ValueError(
+                f"the text must fill one window of {max_length=} tokens; got {len(self.ids):,} "
+                f"tokens, {len(text):,} characters"
+            )
+        windows = len(self.ids) / max_length
         self.num_windows = int(np.ceil(windows) if seed is None else np.floor(windows))
         self.batch_size = min(batch_size, self.num_windows)
         self.steps_per_epoch = -(-self.num_windows // self.batch_size)  # rounded up
@@ -177,3 +172,6 @@ class LanguageBatches(EpochBatches):
             tokens = np.pad(targets[:, :-1], [(0, 0), (1, 0)], constant_values=START)
             weights = (targets != PAD) & batch.is_real[:, None]
             yield tokens, targets, weights.astype("float32")
+
+
+language_data = LanguageBatches

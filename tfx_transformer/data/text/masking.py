@@ -32,47 +32,6 @@ class MaskingRow:
     words: np.ndarray  # (T,) the index of each token's word, from 0 on; or SPECIAL
 
 
-def masked_data(
-    texts: str | Path | Sequence[str | tuple[str, str]],
-    tokenizer: Tokenizer,
-    token_budget: int = 4096,
-    max_length: int = 128,
-    multiple: int = 1,
-    rate: float = 0.15,
-    whole_words: bool = False,
-    seed: int = 0,
-) -> "MaskedBatches":
-    """Shuffled batches with other masked tokens in each epoch.
-
-    Args:
-        texts: strings, pairs of strings, or a file with a text in each line. A string that is too
-            long becomes several rows; the longer text of a pair is truncated. Empty texts are
-            skipped.
-        tokenizer: of the texts. The id of the mask is its `vocab_size`.
-        token_budget: maximum number of positions of a batch, padding included.
-        max_length: maximum number of tokens of a row, START and END included.
-        multiple: the number of rows of a batch is a multiple of it, for several replicas.
-        rate: fraction of tokens to select, at least one per row.
-        whole_words: select whole words, as many as fit in `rate`, or single tokens if none fits.
-            The first piece of a word begins with "▁".
-        seed: of the order and the masks. `dataset(0)` is always the same, for validation.
-    """
-    check_positive(max_length=max_length)
-    check_above_zero(rate=rate)
-    check_rate(rate=rate)
-    check_whole(seed=seed)
-    if max_length < 5:  # START a1 END b1 END
-        raise ValueError(f"max_length must be 5 or more; got {max_length=}")
-    name = "texts"
-    if isinstance(texts, str | Path):
-        name, texts = str(texts), load_text(texts).split("\n")
-    rows, skipped = make_rows(texts, tokenizer, max_length, whole_words)
-    if not rows:
-        raise ValueError(f"{name} must have at least one word; got {skipped:,} empty texts")
-    sizes = bucket_sizes(max_length, token_budget, multiple)
-    return MaskedBatches(rows, sizes, tokenizer.vocab_size, rate, seed, skipped)
-
-
 def make_rows(texts, tokenizer, max_length, whole_words) -> tuple[list[MaskingRow], int]:
     """The rows of all texts, and the number of empty texts."""
     starts_word = np.array([piece.startswith("▁") for piece in tokenizer.pieces])
@@ -148,10 +107,23 @@ def mask_tokens(row: MaskingRow, rate: float, vocab_size: int, rng: np.random.Ge
 
 
 class MaskedBatches(BucketedBatches):
-    """Masked texts in batches; see `masked_data`.
+    """Shuffled batches with other masked tokens in each epoch.
 
     A batch is `({"tokens": (B, T), "segments": (B, T)}, targets (B, T), weights (B, T))`, with T
     one of a few lengths. The model's vocabulary has `vocab_size` tokens, the last of them the mask.
+
+    Args:
+        texts: strings, pairs of strings, or a file with a text in each line. A string that is too
+            long becomes several rows; the longer text of a pair is truncated. Empty texts are
+            skipped.
+        tokenizer: of the texts. The id of the mask is its `vocab_size`.
+        token_budget: maximum number of positions of a batch, padding included.
+        max_length: maximum number of tokens of a row, START and END included.
+        multiple: the number of rows of a batch is a multiple of it, for several replicas.
+        rate: fraction of tokens to select, at least one per row.
+        whole_words: select whole words, as many as fit in `rate`, or single tokens if none fits.
+            The first piece of a word begins with "▁".
+        seed: of the order and the masks. `dataset(0)` is always the same, for validation.
     """
 
     signature = (
@@ -160,10 +132,35 @@ class MaskedBatches(BucketedBatches):
         tf.TensorSpec([None, None], tf.float32, name="weights"),
     )
 
-    def __init__(self, rows: list[MaskingRow], sizes, mask_id: int, rate: float, seed, skipped=0):
-        super().__init__(np.array([len(row.ids) for row in rows]), sizes, seed)
-        self.rows, self.mask_id, self.rate = rows, mask_id, rate
-        self.skipped, self.vocab_size = skipped, mask_id + 1
+    def __init__(
+        self,
+        texts: str | Path | Sequence[str | tuple[str, str]],
+        tokenizer: Tokenizer,
+        token_budget: int = 4096,
+        max_length: int = 128,
+        multiple: int = 1,
+        rate: float = 0.15,
+        whole_words: bool = False,
+        seed: int = 0,
+    ):
+        check_positive(max_length=max_length)
+        check_above_zero(rate=rate)
+        check_rate(rate=rate)
+        check_whole(seed=seed)
+        if max_length < 5:  # START a1 END b1 END
+            raise ValueError(f"max_length must be 5 or more; got {max_length=}")
+        name = "texts"
+        if isinstance(texts, str | Path):
+            name, texts = str(texts), load_text(texts).split("\n")
+        self.rows, self.skipped = make_rows(texts, tokenizer, max_length, whole_words)
+        if not self.rows:
+            raise ValueError(
+                f"{name} must have at least one word; got {self.skipped:,} empty texts"
+            )
+        lengths = np.array([len(row.ids) for row in self.rows])
+        super().__init__(lengths, bucket_sizes(max_length, token_budget, multiple), seed)
+        self.rate, self.mask_id = rate, tokenizer.vocab_size
+        self.vocab_size = self.mask_id + 1
 
     def __str__(self) -> str:
         return (
@@ -185,3 +182,6 @@ class MaskedBatches(BucketedBatches):
             targets[~batch.is_real] = PAD
             weights = (targets != PAD).astype("float32")
             yield {"tokens": tokens, "segments": segments}, targets, weights
+
+
+masked_data = MaskedBatches
