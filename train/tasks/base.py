@@ -10,7 +10,12 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from tfx_transformer.models import create_model
 from tfx_transformer.train.recipe import Recipe
+from tfx_transformer.train.run_folder import plot_training_curves
+from tfx_transformer.training.losses import TokenCrossentropy
+
+SPLITS = ("train", "validation", "test")
 
 
 class Task(abc.ABC):
@@ -24,7 +29,6 @@ class Task(abc.ABC):
         kind: the kind of pipeline that a trained model becomes, a name in PIPELINES.
         metric: the score that decides which weights are best; higher is better.
         unit: what the training speed counts.
-        loss: a Keras loss that sums; see `train/run.py`.
         data: training batches.
         units_per_batch: mean number of units in a batch.
     """
@@ -33,12 +37,16 @@ class Task(abc.ABC):
     kind: ClassVar[str] = ""
     metric: ClassVar[str]
     unit: ClassVar[str]
-    loss: Any
     data: Any
     units_per_batch: float
 
     def __init__(self, recipe: Recipe):
         self.recipe: Any = recipe
+
+    @property
+    def loss(self) -> Any:
+        """A Keras loss that sums; see `train/run.py`."""
+        return TokenCrossentropy(self.recipe.label_smoothing, reduction="sum")
 
     @abc.abstractmethod
     def load_data(self) -> None:
@@ -51,6 +59,11 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def make_model(self) -> Any:
         """The built model, with its initial or pretrained weights."""
+
+    def create_model(self, defaults=(), **options) -> Any:
+        """The recipe's model: its options win over the defaults, and these options over it."""
+        own = self.recipe.model
+        return create_model(own.name, own.variant, **dict(defaults) | own.options | options)
 
     @abc.abstractmethod
     def evaluator(self, model) -> "Evaluator":
@@ -77,10 +90,21 @@ class Task(abc.ABC):
     def test(self, run, data: Sequence[str], **options) -> dict[str, Any]:
         """Scores on the test set, or on other data; options as in PipelineOptions."""
 
-    def plot(self, run, what: str, **options) -> list[Path]:
-        """Plots of the run for an input; options of `plot` in the task's plots.py."""
-        package = type(self).__module__.rpartition(".")[0]
-        return importlib.import_module(f"{package}.plots").plot(run, what, **options)
+    def plot(self, run, what: str, to=None, layer=-1, word=None, format="png") -> list[Path]:
+        """The learning curves of the run, and the plots of the task's plots.py for an input.
+
+        Args:
+            run: from `load_run`.
+            what: a text or an image file, depending on the task.
+            to: folder of the pictures; `pictures` in the run's folder if None.
+            layer: which block or layer with attention; negative ones count from the last.
+            word: for translators, the source word whose attention is plotted.
+            format: "png", "svg" or "pdf".
+        """
+        to, package = Path(to or run.folder / "pictures"), type(self).__module__.rpartition(".")[0]
+        plots = importlib.import_module(f"{package}.plots")
+        paths = plots.plot(run, what, lambda name: to / f"{name}.{format}", layer, word)
+        return [plot_training_curves(run, to, format), *paths]
 
     def compare(self, runs, to) -> tuple[str, Path]:
         """A table of several runs in Markdown, and the path of a picture."""
@@ -93,13 +117,14 @@ class Evaluation:
 
     scores: dict[str, float]
     summary: str  # for one line of output
-    samples: str  # for a file in the run folder
+    samples: list[str]  # for a file in the run folder
 
 
 class Evaluator(abc.ABC):
     """Scores a model during training."""
 
     suffix = ".txt"  # of the files with samples
+    shown = 3  # number of samples to print
 
     @abc.abstractmethod
     def evaluate(self) -> Evaluation:
@@ -110,11 +135,11 @@ class Evaluator(abc.ABC):
         """The task's metric on the whole validation set, to choose the final weights."""
 
     def __call__(self, step: int, path: Path) -> dict[str, float]:
-        """Evaluates, prints a line and writes the samples to `path` with a suffix."""
+        """Evaluates, prints a line and some samples, and writes all to `path` with a suffix."""
         result = self.evaluate()
         path.parent.mkdir(exist_ok=True)
-        path.with_suffix(self.suffix).write_text(result.samples, "utf-8")
-        print(f"step {step:,}: {result.summary}")
+        path.with_suffix(self.suffix).write_text("\n".join(result.samples), "utf-8")
+        print(f"step {step:,}: {result.summary}", *result.samples[: self.shown], sep="\n")
         return result.scores
 
 
@@ -133,3 +158,8 @@ def refuse(noun: str, options: dict[str, Any]) -> None:
 def check_one_source(noun: str, data: Sequence[str]) -> None:
     if len(data) > 1:
         raise ValueError(f"data of a {noun} must be one source; got {' '.join(data)}")
+
+
+def check_layer(layer: int, count: int, what: str) -> None:
+    if not -count <= layer < count:
+        raise ValueError(f"layer must be one of the {count} {what}; got layer={layer}")

@@ -1,22 +1,88 @@
-"""Evaluation that the classifiers of images and of texts share."""
+"""What the classifiers of images and of texts share."""
 
+import abc
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
-from tfx_transformer.train.tasks.base import Evaluation, Evaluator, timed
+from tfx_transformer.train.tasks.base import Evaluation, Evaluator, Task, check_one_source, timed
 from tfx_transformer.training.classification_metrics import classification_scores, confusion_matrix
 
+BATCH_SIZE = 64  # of evaluations
 
-def class_loss(label_smoothing: float) -> keras.losses.Loss:
-    """Cross-entropy against distributions over the classes, summed."""
-    return keras.losses.CategoricalCrossentropy(
-        from_logits=True, label_smoothing=label_smoothing, reduction="sum"
-    )
+
+class ClassTask(Task):
+    """Classification of anything.
+
+    Attributes:
+        class_names: C names.
+        splits: the data for train, validation and test.
+    """
+
+    metric = "accuracy"
+    class_names: list[str]
+    splits: dict[str, Any]
+
+    @property
+    def loss(self):
+        return keras.losses.CategoricalCrossentropy(
+            from_logits=True, label_smoothing=self.recipe.label_smoothing, reduction="sum"
+        )
+
+    def prepare(self, folder, replicas):
+        names = json.dumps(list(self.class_names), ensure_ascii=False)
+        (folder / "classes.json").write_text(names)
+
+    def restore(self, folder):
+        self.class_names = json.loads((folder / "classes.json").read_text())
+
+    @abc.abstractmethod
+    def load_test(self, *data: str) -> Any:
+        """The test set, or another one; it has a `name`."""
+
+    @abc.abstractmethod
+    def examples(self, split) -> tuple[Sequence, np.ndarray]:
+        """N inputs and the indices of their classes; raises if a class is not the run's."""
+
+    @abc.abstractmethod
+    def logits(self, classifier, batch) -> tf.Tensor:
+        """(B, C) for a batch of inputs."""
+
+    def probabilities(self, classifier, inputs: Sequence) -> np.ndarray:
+        """(N, C), in the order of the inputs."""
+
+        def predict(batch):
+            logits = self.logits(classifier, tf.constant(batch))
+            return tf.nn.softmax(tf.cast(logits, tf.float32)).numpy()
+
+        return in_batches(inputs, BATCH_SIZE, predict, "classifying")
+
+    def evaluator(self, model):
+        classifier = self.pipeline(model)
+        inputs, labels = self.examples(self.splits["validation"])
+        return ClassEvaluator(
+            lambda: self.probabilities(classifier, inputs), labels, self.class_names
+        )
+
+    def test(self, run, data, **options):
+        """The confusion matrix is plotted too."""
+        from tfx_transformer.visualization.images import plot_confusion
+
+        check_one_source(self.noun, data)
+        split = self.load_test(*data)
+        (inputs, labels), classifier = self.examples(split), run.pipeline(**options)
+        self.probabilities(classifier, inputs[:1])  # traces
+        found, seconds = timed(lambda: self.probabilities(classifier, inputs))
+        scores = classification_scores(found, labels, self.class_names)
+        scores[self.unit] = scores.pop("images")
+        counts = confusion_matrix(found.argmax(axis=1), labels, len(self.class_names))
+        path = run.folder / "pictures/confusion.png"
+        plot_confusion(counts, self.class_names, path, split.name)
+        return scores | {f"{self.unit}_per_second": len(labels) / seconds}
 
 
 class ClassEvaluator(Evaluator):
@@ -28,7 +94,7 @@ class ClassEvaluator(Evaluator):
         class_names: C names.
     """
 
-    suffix = ".json"
+    suffix, shown = ".json", 0
 
     def __init__(self, probabilities: Callable, labels, class_names: list[str]):
         self.probabilities, self.labels, self.class_names = probabilities, labels, class_names
@@ -41,35 +107,13 @@ class ClassEvaluator(Evaluator):
 
     def evaluate(self):
         scores = self.scores()
-        samples = json.dumps(scores, indent=2, ensure_ascii=False)
         summary = (
             f"accuracy {scores['accuracy']:.2f} % · top 5 {scores['top_5']:.2f} % · "
             f"loss {scores['loss']:.3f}"
         )
         kept = {name: scores[name] for name in ("accuracy", "top_5")}
-        return Evaluation(kept | {"validation_loss": scores["loss"]}, summary, samples)
-
-
-def score_classes(
-    probabilities: Callable, labels, class_names: list[str], path: Path, title: str, unit: str
-) -> dict[str, Any]:
-    """Scores on a test set, with the speed; plots the confusion matrix to `path`."""
-    from tfx_transformer.visualization.images import plot_confusion
-
-    found, seconds = timed(probabilities)
-    scores = classification_scores(found, labels, class_names)
-    scores[unit] = scores.pop("images")
-    counts = confusion_matrix(found.argmax(axis=1), labels, len(class_names))
-    plot_confusion(counts, class_names, path, title)
-    return scores | {f"{unit}_per_second": len(labels) / seconds}
-
-
-def write_class_names(folder: Path, class_names: Sequence[str]) -> None:
-    (folder / "classes.json").write_text(json.dumps(list(class_names), ensure_ascii=False))
-
-
-def read_class_names(folder: Path) -> list[str]:
-    return json.loads((folder / "classes.json").read_text())
+        kept["validation_loss"] = scores["loss"]
+        return Evaluation(kept, summary, [json.dumps(scores, indent=2, ensure_ascii=False)])
 
 
 def in_batches(

@@ -31,3 +31,13 @@ def read_image_file(path: str) -> bytes:
     data = file.read_bytes()
     images, _ = read_images([path], lambda _: data)
     return images.get(path, data)
+
+
+def read_picture(pipeline, path: str):
+    """An image file as pixels for a pipeline: (1, H, W, C), 0 to 255."""
+    import tensorflow as tf
+
+    images, is_readable = pipeline.read(tf.constant([read_image_file(path)]))
+    if not is_readable[0]:
+        raise ValueError(f"{path} is not an image that can be read")
+    return images

@@ -11,12 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tfx_transformer.convert import (
-    find_checkpoint,
-    load_weights,
-    read_normalization,
-    read_options,
-)
+from tfx_transformer.convert import find_checkpoint, load_weights, read_normalization, read_options
 from tfx_transformer.data import Tokenizer
 from tfx_transformer.data.images.pixels import NORMALIZATION
 from tfx_transformer.data.text.wordpiece import WordPiece
@@ -95,11 +90,9 @@ def load_classifier_weights(model, weights: str, class_names: list[str]) -> list
     has_same_classes = run.task.class_names == class_names
     source = weights_by_name(run.model)
     source = {n: x for n, x in source.items() if has_same_classes or not n.startswith("head")}
-    if "position_embedding/table" in source:
+    if POSITIONS in source:
         grid = model.grid((None, model.image_size, model.image_size, model.channels))
-        source["position_embedding/table"] = run.model.position_embedding.resize(
-            source["position_embedding/table"], grid
-        )
+        source[POSITIONS] = run.model.position_embedding.resize(source[POSITIONS], grid)
     return copy_weights(source, model)
 
 

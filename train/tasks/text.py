@@ -1,15 +1,26 @@
-"""What the tasks on text share: splits of a text file, tokenizers in the run folder, plots."""
+"""What the tasks on text share: splits of a text file, tokenizers, evaluation, plots."""
 
+import abc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tfx_transformer.data import Tokenizer, train_tokenizer
 from tfx_transformer.data.text.language import load_text
 from tfx_transformer.data.text.wordpiece import WordPiece
-from tfx_transformer.train.run_folder import plot_training_curves
+from tfx_transformer.train.tasks.base import (
+    Evaluation,
+    Evaluator,
+    Task,
+    check_layer,
+    check_one_source,
+    refuse,
+    timed,
+)
 from tfx_transformer.train.tasks.language_model import PlainTextData
+from tfx_transformer.training.token_metrics import TokenMetrics
 
 FRACTION = 0.05  # of a file, for each split without a file of its own
 TOKENIZER = "tokenizer/text.model"
@@ -63,33 +74,76 @@ def load_tokenizer(folder: Path) -> Tokenizer | WordPiece:
     return Tokenizer.load(path) if path.exists() else WordPiece.load(path.parent)
 
 
-def plot_text(run, ids, attention_maps, to, layer: int, format: str, title="") -> list[Path]:
-    """The learning curves, and the attention of each head in one block.
+def plot_heads(run, ids, attention_maps, path: Callable[[str], Path], layer: int, title="") -> Path:
+    """The attention of each head in one block.
 
     Args:
         run: from `load_run`.
         ids: T token ids.
         attention_maps: of the model for these ids.
-        to: folder of the pictures; `pictures` in the run's folder if None.
+        path: of a picture, from its name.
         layer: which block; negative ones count from the last.
-        format: "png", "svg" or "pdf".
         title: stands before the title of the heads.
     """
-    from tfx_transformer.visualization.attention import plot_heads
+    from tfx_transformer.visualization import attention
 
     depth = run.model.depth
-    if not -depth <= layer < depth:
-        raise ValueError(f"layer must be one of the {depth} blocks; got layer={layer}")
-    to, layer = Path(to or run.folder / "pictures"), layer % depth
+    check_layer(layer, depth, "blocks")
+    layer %= depth
     pieces = [run.task.tokenizer.pieces[id] for id in ids]
     weights = np.asarray(attention_maps[f"block_{layer}/self"])[0]  # (H, T, T)
     title += f"attention of each head, block {layer + 1} of {depth}"
-    return [
-        plot_training_curves(run, to, format),
-        plot_heads(weights, to / f"heads.{format}", pieces, pieces, title),
-    ]
+    return attention.plot_heads(weights, path("heads"), pieces, pieces, title)
 
 
 def check_text(text: str) -> None:
     if not text.strip():
         raise ValueError(f"the text must contain a word; got {text!r}")
+
+
+class PlainTextTask(Task):
+    """A task on a text file, whose model is scored token by token."""
+
+    def load_data(self):
+        self.texts = read_splits(self.recipe.data)
+
+    def restore(self, folder):
+        self.tokenizer = load_tokenizer(folder)
+
+    @abc.abstractmethod
+    def evaluation_data(self, text: str) -> Any:
+        """All tokens of a text, in batches."""
+
+    def measure(self, run, data, options) -> tuple[dict[str, float], float, str]:
+        """The scores of a test set, the seconds that they took, and the text."""
+        refuse(self.noun, options)
+        check_one_source(self.noun, data)
+        text = load_text(*data) if data else read_splits(self.recipe.data)["test"]
+        metrics = TokenMetrics(run.model, self.evaluation_data(text))
+        metrics(1)  # traces
+        return *timed(metrics), text
+
+
+class TokenEvaluator(Evaluator):
+    """Log-probability, perplexity and accuracy on the first batches of the validation set.
+
+    Args:
+        task: gives the data, the metric and the number of batches to use at each evaluation.
+        model: the model that is trained.
+        sample: a function without arguments → samples.
+        shown: number of samples to print.
+    """
+
+    def __init__(self, task: PlainTextTask, model, sample: Callable[[], list[str]], shown: int):
+        self.metrics = TokenMetrics(model, task.evaluation_data(task.texts["validation"]))
+        self.metric, self.batches = task.metric, task.recipe.eval_batches
+        self.sample, self.shown = sample, shown
+
+    def whole_metric(self):
+        return self.metrics()[self.metric]
+
+    def evaluate(self):
+        scores = self.metrics(self.batches)
+        scores.pop("tokens")
+        summary = f"perplexity {scores['perplexity']:.3f} · accuracy {scores['accuracy']:.2f} %"
+        return Evaluation(scores, summary, self.sample())

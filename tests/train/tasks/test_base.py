@@ -33,7 +33,7 @@ def test_a_task_has_what_the_commands_ask_for(name):
     assert task.noun and task.metric and task.unit and task.kind in ("", *PIPELINES)
     plots = importlib.import_module(f"tfx_transformer.train.tasks.{name}.plots")
     parameters = list(inspect.signature(plots.plot).parameters)
-    assert parameters[:6] == ["run", "what", "to", "layer", "word", "format"]
+    assert parameters[:5] == ["run", "what", "path", "layer", "word"]
     assert task.__doc__ != Task.__doc__
 
 
@@ -69,17 +69,17 @@ def test_no_other_file_names_a_task_or_asks_for_its_class(path):
 
 def test_an_evaluator_writes_samples_and_prints_a_line(tmp_path, capsys):
     class Fixed(Evaluator):
-        suffix = ".md"
+        suffix, shown = ".md", 1
 
         def evaluate(self):
-            return Evaluation({"score": 1.0}, "score 1", "a sample")
+            return Evaluation({"score": 1.0}, "score 1", ["a sample", "another"])
 
         def whole_metric(self):
             return 1.0
 
     assert Fixed()(1234, tmp_path / "samples/step") == {"score": 1.0}
-    assert capsys.readouterr().out == "step 1,234: score 1\n"
-    assert (tmp_path / "samples/step.md").read_text() == "a sample"
+    assert capsys.readouterr().out == "step 1,234: score 1\na sample\n"
+    assert (tmp_path / "samples/step.md").read_text() == "a sample\nanother"
 
 
 def test_an_option_is_refused_by_its_name():

@@ -3,23 +3,22 @@ import json
 import numpy as np
 import pytest
 
-from tfx_transformer.train.tasks.classes import (
-    ClassEvaluator,
-    class_loss,
-    in_batches,
-    read_class_names,
-    score_classes,
-    write_class_names,
-)
+from tfx_transformer.train.tasks import TASKS, load_task
+from tfx_transformer.train.tasks.classes import ClassEvaluator, in_batches
 
 PROBABILITIES = np.array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.6, 0.3, 0.1]])
 LABELS, NAMES = np.array([0, 1, 1]), ["a", "b", "c"]
 
 
-def test_the_loss_is_the_sum_over_the_batch():
+@pytest.fixture(params=["classification", "text_classification"])
+def task(request):
+    return load_task(request.param)(TASKS[request.param](label_smoothing=0.0))
+
+
+def test_the_loss_is_the_sum_over_the_batch(task):
     logits = np.log(PROBABILITIES).astype("float32")
     expected = -np.log(PROBABILITIES[np.arange(3), LABELS]).sum()
-    assert float(class_loss(0.0)(np.eye(3)[LABELS], logits)) == pytest.approx(expected, rel=1e-5)
+    assert float(task.loss(np.eye(3)[LABELS], logits)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_evaluator_reports_accuracy_and_writes_every_class(tmp_path, capsys):
@@ -29,18 +28,6 @@ def test_the_evaluator_reports_accuracy_and_writes_every_class(tmp_path, capsys)
     assert capsys.readouterr().out.startswith("step 5: accuracy 66.67 %")
     stored = json.loads((tmp_path / "samples/x.json").read_text())
     assert stored["by_class"] == {"a": 100.0, "b": 50.0}
-
-
-def test_a_test_set_is_scored_with_a_confusion_matrix(tmp_path):
-    path = tmp_path / "pictures/confusion.png"
-    scores = score_classes(lambda: PROBABILITIES, LABELS, NAMES, path, "three", "texts")
-    assert scores["texts"] == 3 and scores["texts_per_second"] > 0 and "images" not in scores
-    assert path.stat().st_size > 3000
-
-
-def test_class_names_are_restored(tmp_path):
-    write_class_names(tmp_path, ["고양이", "dog"])
-    assert read_class_names(tmp_path) == ["고양이", "dog"]
 
 
 def test_batches_are_joined_in_order():

@@ -9,24 +9,16 @@ Time:    not measured; the paper reports 4 days on 16 TPU chips
 Result:  not measured
 """
 
-from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions
-from tfx_transformer.train.tasks.masked_language_model import (
-    MaskedLanguageModelData,
-    MaskedLanguageModelRecipe,
-)
+from dataclasses import replace
 
-RECIPE = MaskedLanguageModelRecipe(
-    data=MaskedLanguageModelData(vocab_size=30_521, max_length=512, token_budget=131_072),
+from tfx_transformer.train.recipe import ModelOptions
+from tfx_transformer.train.recipes.text.bert_text import RECIPE as TINY
+
+RECIPE = replace(
+    TINY,
+    data=replace(TINY.data, vocab_size=30_521, max_length=512, token_budget=131_072),
     model=ModelOptions.of("bert", "base"),
-    optimizer=OptimizerOptions(
-        learning_rate=1e-4,
-        schedule="cosine",
-        warmup_steps=10_000,
-        beta_2=0.999,
-        epsilon=1e-6,
-        weight_decay=0.01,
-        clip_norm=1.0,
-    ),
+    optimizer=replace(TINY.optimizer, learning_rate=1e-4, warmup_steps=10_000),
     precision="mixed_bfloat16",
     steps=1_000_000,
     eval_steps=10_000,

@@ -12,22 +12,19 @@ Result:  not measured; nanoGPT reports 2.85 nats/token on OpenWebText, and 3.12 
          weights
 """
 
-from tfx_transformer.train.options import DecodingOptions
-from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions
-from tfx_transformer.train.tasks.language_model import LanguageModelData, LanguageModelRecipe
+from dataclasses import replace
 
-RECIPE = LanguageModelRecipe(
+from tfx_transformer.train.options import DecodingOptions
+from tfx_transformer.train.recipe import ModelOptions
+from tfx_transformer.train.recipes.text.gpt_text import RECIPE as TINY
+from tfx_transformer.train.tasks.language_model import LanguageModelData
+
+RECIPE = replace(
+    TINY,
     data=LanguageModelData(tokenizer="bpe", vocab_size=50_257, max_length=1024, batch_size=96),
     model=ModelOptions.of("gpt", "small", dropout=0.0),
-    optimizer=OptimizerOptions(
-        learning_rate=6e-4,
-        schedule="cosine",
-        warmup_steps=2000,
-        beta_2=0.95,
-        epsilon=1e-8,
-        weight_decay=0.1,
-        clip_norm=1.0,
-        accumulate=5,
+    optimizer=replace(
+        TINY.optimizer, learning_rate=6e-4, warmup_steps=2000, beta_2=0.95, accumulate=5
     ),
     decoding=DecodingOptions(kind="sample", top_k=200, temperature=0.8),
     precision="mixed_bfloat16",

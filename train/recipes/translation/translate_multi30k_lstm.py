@@ -12,16 +12,14 @@ Result:  15.2 sacreBLEU, chrF 37.7 on test_2016_flickr; 15.2 with --seed 1
 
 from dataclasses import replace
 
-from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions
-from tfx_transformer.train.recipes.translation import translate_multi30k
+from tfx_transformer.train.recipe import ModelOptions
+from tfx_transformer.train.recipes.translation.translate_multi30k import RECIPE as TRANSFORMER
 
 RECIPE = replace(
-    translate_multi30k.RECIPE,
-    data=replace(translate_multi30k.RECIPE.data, token_budget=1024),
+    TRANSFORMER,
+    data=replace(TRANSFORMER.data, token_budget=1024),
     model=ModelOptions.of("rnn_seq2seq", "small", depth=1, dropout=0.1),  # for five epochs
-    optimizer=OptimizerOptions(
-        learning_rate=4e-3, schedule="cosine", warmup_steps=200, clip_norm=1.0
-    ),
+    optimizer=replace(TRANSFORMER.optimizer, learning_rate=4e-3, warmup_steps=200),
     steps=3000,
     average=3,
 )

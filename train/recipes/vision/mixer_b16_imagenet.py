@@ -12,20 +12,13 @@ from dataclasses import replace
 
 from tfx_transformer.data.images.augmentation_options import Augmentation
 from tfx_transformer.train.recipe import ModelOptions
-from tfx_transformer.train.tasks.classification import (
-    ADAMW,
-    ClassificationData,
-    ClassificationRecipe,
-)
+from tfx_transformer.train.recipes.vision.vit_s16_imagenet import RECIPE as VIT
 
-RECIPE = ClassificationRecipe(
-    data=ClassificationData(source="tfds:imagenet2012", batch_size=4096, crop_ratio=0.875),
+RECIPE = replace(
+    VIT,
+    data=replace(VIT.data, batch_size=4096),
     augment=Augmentation(crop="resized", flip=True, rand_augment=2, magnitude=10.0, mixup=0.5),
     model=ModelOptions.of("mlp_mixer", "b16", drop_path=0.1),
-    optimizer=replace(
-        ADAMW, learning_rate=1e-3, warmup_steps=10_000, weight_decay=0.1, clip_norm=1.0
-    ),
-    label_smoothing=0.0,
     steps=93_600,
     eval_steps=312,
 )

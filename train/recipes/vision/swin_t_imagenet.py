@@ -10,25 +10,12 @@ Result:  not measured; the paper reports 81.3 %
 
 from dataclasses import replace
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
 from tfx_transformer.train.recipe import ModelOptions
-from tfx_transformer.train.tasks.classification import (
-    ADAMW,
-    ClassificationData,
-    ClassificationRecipe,
-)
+from tfx_transformer.train.recipes.vision.deit_s16_imagenet import RECIPE as DEIT
 
-RECIPE = ClassificationRecipe(
-    data=ClassificationData(
-        source="tfds:imagenet2012", batch_size=1024, crop_ratio=0.875, normalization="imagenet"
-    ),
-    augment=Augmentation(
-        crop="resized", flip=True, rand_augment=2, magnitude=9.0, erase=0.25, mixup=0.8, cutmix=1.0
-    ),
+RECIPE = replace(
+    DEIT,
+    augment=replace(DEIT.augment, repeats=1),
     model=ModelOptions.of("swin", "t", drop_path=0.2),
-    optimizer=replace(
-        ADAMW, learning_rate=1e-3, warmup_steps=25_020, weight_decay=0.05, clip_norm=5.0
-    ),
-    steps=375_300,
-    eval_steps=1251,
+    optimizer=replace(DEIT.optimizer, warmup_steps=25_020, clip_norm=5.0),
 )

@@ -3,39 +3,27 @@
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from tfx_transformer.data.text.tokenizer import END
 from tfx_transformer.pipelines.base import decode_pieces
-from tfx_transformer.train.run_folder import Run, plot_training_curves
-from tfx_transformer.train.tasks.lines import read_image_file
+from tfx_transformer.train.run_folder import Run
+from tfx_transformer.train.tasks.lines import read_picture
 from tfx_transformer.visualization.images import plot_regions
 
 
-def plot(run: Run, what: str, to=None, layer=-1, word=None, format="png") -> list[Path]:
-    """The learning curves and, if the model has attention, the image regions of each word.
-
-    Args:
-        run: from `load_run`.
-        what: an image file.
-        to: folder of the pictures; `pictures` in the run's folder if None.
-        layer, word: not used.
-        format: "png", "svg" or "pdf".
-    """
-    to, captioner = Path(to or run.folder / "pictures"), run.pipeline()
-    images, is_readable = captioner.read(tf.constant([read_image_file(what)]))
-    if not is_readable[0]:
-        raise ValueError(f"{what} is not an image that can be read")
+def plot(run: Run, what: str, path, layer=None, word=None) -> list[Path]:
+    """If the model has attention, the regions of an image for each word."""
+    captioner = run.pipeline()
+    images = read_picture(captioner, what)
     outputs = captioner.predict_pixels(images / 255)
     pieces, weights = decode_pieces(outputs["pieces"][0].numpy()), outputs["weights"][0].numpy()
     if pieces[-1:] == [run.task.tokenizer.pieces[END]]:
         pieces = pieces[:-1]
-    paths = [plot_training_curves(run, to, format)]
-    if pieces and weights.any():
-        words, regions = by_word(pieces, weights)
-        text, path = outputs["text"][0].numpy().decode(), to / f"regions.{format}"
-        paths.append(plot_regions(images[0].numpy() / 255, regions, words, path, text))
-    return paths
+    if not pieces or not weights.any():
+        return []
+    words, regions = by_word(pieces, weights)
+    text = outputs["text"][0].numpy().decode()
+    return [plot_regions(images[0].numpy() / 255, regions, words, path("regions"), text)]
 
 
 def by_word(pieces: list[str], weights: np.ndarray) -> tuple[list[str], np.ndarray]:

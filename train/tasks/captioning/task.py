@@ -12,17 +12,16 @@ from tfx_transformer.checks import check_choice
 from tfx_transformer.convert import load_weights
 from tfx_transformer.convert.efficientnet_lite import load_efficientnet_lite0
 from tfx_transformer.data import Captions, load_captions, train_tokenizer, training_captions
-from tfx_transformer.models import MODELS, create_model
+from tfx_transformer.models import MODELS
 from tfx_transformer.models.image_encoders import BACKBONES
 from tfx_transformer.pipelines import Captioner
 from tfx_transformer.train.options import decoder_spec
 from tfx_transformer.train.recipe import ModelOptions
 from tfx_transformer.train.run_folder import write_skipped
-from tfx_transformer.train.tasks.base import Evaluation, Evaluator, Task, timed
+from tfx_transformer.train.tasks.base import SPLITS, Evaluation, Evaluator, Task, timed
 from tfx_transformer.train.tasks.captioning import CaptioningData, CaptioningRecipe
 from tfx_transformer.train.tasks.classes import in_batches
 from tfx_transformer.train.tasks.text import load_tokenizer, stored_tokenizer
-from tfx_transformer.training.losses import TokenCrossentropy
 from tfx_transformer.training.metrics import caption_scores
 from tfx_transformer.training.strategy import check_replicas
 
@@ -49,15 +48,13 @@ class CaptioningTask(Task):
                 f'data.normalization of the encoder {encoder["kind"]} must be "half"; '
                 f"got {data.normalization!r}"
             )
-        splits = ("train", "validation", "test")
-        named = [split for split in splits if getattr(data, split)]
+        named = [split for split in SPLITS if getattr(data, split)]
         if len(named) in (1, 2):  # the others would be taken from all images, these included
             raise ValueError(
                 "data.train, data.validation and data.test must all name a file, or none of them; "
                 f"got {' and '.join(named)}"
             )
-        self.captions = {split: load_split(data, split) for split in splits}
-        self.loss = TokenCrossentropy(recipe.label_smoothing, reduction="sum")
+        self.captions = {split: load_split(data, split) for split in SPLITS}
 
     def prepare(self, folder, replicas):
         data, captions = self.recipe.data, self.captions["train"]
@@ -84,10 +81,10 @@ class CaptioningTask(Task):
         self.tokenizer = load_tokenizer(folder)
 
     def make_model(self):
-        own, (encoder, weights) = self.recipe.model, find_encoder(self.recipe)
-        options = ({"freeze": True} if weights else {}) | own.options | {"encoder": encoder}
-        options["vocab_size"] = self.tokenizer.vocab_size
-        model = create_model(own.name, own.variant, **options)
+        encoder, weights = find_encoder(self.recipe)
+        defaults = {"freeze": True} if weights else {}
+        options = {"encoder": encoder, "vocab_size": self.tokenizer.vocab_size}
+        model = self.create_model(defaults, **options)
         if weights and encoder["kind"] == "vit":
             load_weights(model.image_encoder.network, weights, head=False)
         elif weights and encoder["kind"] != "keras":  # which takes them as an option
@@ -215,4 +212,4 @@ class CaptioningEvaluator(Evaluator):
         rows = zip(self.captions.files, self.captions.texts, texts, strict=False)
         samples = [f"{file}\nreference  {own[0]}\nmodel      {text}\n" for file, own, text in rows]
         summary = " · ".join(f"{name} {score:.2f}" for name, score in scores.items())
-        return Evaluation(scores, summary + "\n" + "\n".join(samples[:3]), "\n".join(samples))
+        return Evaluation(scores, summary, samples)

@@ -4,12 +4,12 @@ import math
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from tfx_transformer.data.images.pixels import normalize
 from tfx_transformer.models.vit import ViT
-from tfx_transformer.train.run_folder import Run, plot_training_curves
-from tfx_transformer.train.tasks.lines import read_image_file
+from tfx_transformer.train.run_folder import Run
+from tfx_transformer.train.tasks.base import check_layer
+from tfx_transformer.train.tasks.lines import read_picture
 from tfx_transformer.visualization.images import (
     plot_distances,
     plot_filters,
@@ -28,46 +28,31 @@ from tfx_transformer.visualization.rollout import (
 FILTERS = 28  # at most, as in the paper's figure
 
 
-def plot(run: Run, what: str, to=None, layer=-1, word=None, format="png") -> list[Path]:
-    """The learning curves, and what the model's attention shows for an image.
+def plot(run: Run, what: str, path, layer: int, word=None) -> list[Path]:
+    """What the model's attention shows for an image.
 
     The heads of one layer, if it attends to the whole image; for a ViT also the attention rollout,
     attention distances, position similarities and the first filters.
-
-    Args:
-        run: from `load_run`.
-        what: an image file.
-        to: folder of the pictures; `pictures` in the run's folder if None.
-        layer: which of the attention layers; negative ones count from the last.
-        word: not used.
-        format: "png", "svg" or "pdf".
     """
-    model, classifier, to = run.model, run.pipeline(top_k=1), Path(to or run.folder / "pictures")
-    images, is_readable = classifier.read(tf.constant([read_image_file(what)]))
-    if not is_readable[0]:
-        raise ValueError(f"{what} is not an image that can be read")
+    model, classifier = run.model, run.pipeline(top_k=1)
+    images = read_picture(classifier, what)
     outputs = classifier.predict_pixels(images / 255)
     prediction = f"{outputs['label'][0].numpy().decode()}, {outputs['score'][0]:.0%}"
     maps = model.attention_maps(normalize(images, run.recipe.data.normalization))
     maps = [np.asarray(weights)[0] for weights in maps.values()]  # (H, N, N) each
-    if maps and not -len(maps) <= layer < len(maps):
-        raise ValueError(f"layer must be one of the {len(maps)} with attention; got layer={layer}")
-    image = images[0].numpy() / 255
-
-    def path(name):
-        return to / f"{name}.{format}"
-
-    paths = [plot_training_curves(run, to, format)]
-    if not maps or maps[layer].shape[1] != maps[layer].shape[2]:  # none, or of neighbors alone
-        return paths
-    num_tokens = getattr(model, "num_tokens", 0)
+    if not maps:
+        return []
+    check_layer(layer, len(maps), "with attention")
+    if maps[layer].shape[1] != maps[layer].shape[2]:  # of neighbors alone
+        return []
+    image, num_tokens = images[0].numpy() / 255, getattr(model, "num_tokens", 0)
     side = math.isqrt(maps[layer].shape[1] - num_tokens)  # images are squares
     heads = token_attention(maps[layer], (side, side), num_tokens)
     title = f"attention of each head, layer {layer % len(maps) + 1} of {len(maps)}"
-    paths.append(plot_image_heads(image, heads, path("heads"), title))
-    return paths + (
-        plot_vit(model, image, maps, path, prediction) if isinstance(model, ViT) else []
-    )
+    paths = [plot_image_heads(image, heads, path("heads"), title)]
+    if isinstance(model, ViT):
+        paths += plot_vit(model, image, maps, path, prediction)
+    return paths
 
 
 def plot_vit(model: ViT, image, maps, path, prediction: str) -> list[Path]:

@@ -1,23 +1,10 @@
-"""Image classification as a task: data, model, evaluation and pipeline."""
+"""Image classification as a task: data, model and pipeline."""
 
-import dataclasses
-
-import numpy as np
-import tensorflow as tf
-
-from tfx_transformer.data import Images, load_images, training_images
-from tfx_transformer.models import create_model
+from tfx_transformer.data import load_images, training_images
 from tfx_transformer.pipelines import Classifier
 from tfx_transformer.train.run_folder import write_skipped
-from tfx_transformer.train.tasks.base import Task, check_one_source, refuse
-from tfx_transformer.train.tasks.classes import (
-    ClassEvaluator,
-    class_loss,
-    in_batches,
-    read_class_names,
-    score_classes,
-    write_class_names,
-)
+from tfx_transformer.train.tasks.base import SPLITS, refuse
+from tfx_transformer.train.tasks.classes import ClassTask
 from tfx_transformer.train.tasks.pretrained import (
     check_normalization,
     classifier_options,
@@ -25,14 +12,11 @@ from tfx_transformer.train.tasks.pretrained import (
 )
 from tfx_transformer.training.strategy import check_replicas
 
-BATCH_SIZE = 64  # of evaluations
 
-
-class ClassificationTask(Task):
+class ClassificationTask(ClassTask):
     """Classification of images."""
 
-    noun, kind = "classifier", "classifier"
-    metric, unit = "accuracy", "images"
+    noun, kind, unit = "classifier", "classifier", "images"
 
     def load_data(self):
         recipe = self.recipe
@@ -40,49 +24,37 @@ class ClassificationTask(Task):
             raise ValueError("data.source must name a source; see --help")
         if recipe.weights:
             check_normalization(recipe.weights, recipe.data.normalization)
-        splits = ("train", "validation", "test")
-        self.images = {split: load_images(recipe.data.source, split) for split in splits}
-        self.class_names = self.images["train"].class_names
-        self.loss = class_loss(recipe.label_smoothing)
+        self.splits = {split: load_images(recipe.data.source, split) for split in SPLITS}
+        self.class_names = self.splits["train"].class_names
 
     def prepare(self, folder, replicas):
         recipe, data = self.recipe, self.recipe.data
         check_replicas(replicas, data.batch_size)
         self.data = training_images(
-            self.images["train"],
-            self.create_model().image_size,
+            self.splits["train"],
+            self.new_model().image_size,
             data.batch_size,
             data.normalization,
             recipe.augment,
             seed=recipe.seed,
         )
         self.units_per_batch = self.data.batch_size
-        write_class_names(folder, self.class_names)
-        write_skipped(folder, self.images)
-        print(self.data, self.images["validation"], self.images["test"], sep="\n")
+        super().prepare(folder, replicas)
+        write_skipped(folder, self.splits)
+        print(self.data, self.splits["validation"], self.splits["test"], sep="\n")
 
-    def restore(self, folder):
-        self.class_names = read_class_names(folder)
-
-    def create_model(self):
+    def new_model(self):
         """The model with its initial weights; sizes not given are those of pretrained weights."""
         own, weights = self.recipe.model, self.recipe.weights
         found = classifier_options(weights, own.name) if weights else {}
-        options = found | own.options | {"num_classes": len(self.class_names)}
-        return create_model(own.name, own.variant, **options)
+        return self.create_model(found, num_classes=len(self.class_names))
 
     def make_model(self):
-        model, weights = self.create_model(), self.recipe.weights
+        model, weights = self.new_model(), self.recipe.weights
         if weights:
             new = load_classifier_weights(model, weights, self.class_names)
             print(f"{weights}: all weights loaded except {', '.join(new) or 'none'}")
         return model
-
-    def evaluator(self, model):
-        images, classifier = self.images["validation"], self.pipeline(model)
-        return ClassEvaluator(
-            lambda: probabilities(classifier, images), images.labels, images.class_names
-        )
 
     def pipeline(self, model, top_k=5, jit_compile=False, **other):
         refuse(self.noun, other)
@@ -91,36 +63,23 @@ class ClassificationTask(Task):
             model, self.class_names, data.crop_ratio, data.normalization, top_k, jit_compile
         )
 
-    def test(self, run, data, **options):
+    def load_test(self, *data):
         """Other data may have a folder test; otherwise all of it is used."""
-        check_one_source(self.noun, data)
         images = load_images(*(data or [self.recipe.data.source]), "test", hold_out=not data)
         print(images)
-        if images.class_names != self.class_names:
+        return images
+
+    def examples(self, split):
+        if split.class_names != self.class_names:
             raise ValueError(
-                f"{images.name} must have the run's classes, {', '.join(self.class_names[:5])} …; "
-                f"got {', '.join(images.class_names[:5])} …"
+                f"{split.name} must have the run's classes, {', '.join(self.class_names[:5])} …; "
+                f"got {', '.join(split.class_names[:5])} …"
             )
-        classifier, path = run.pipeline(**options), run.folder / "pictures/confusion.png"
-        probabilities(classifier, dataclasses.replace(images, items=images.items[:1]))  # traces
-        return score_classes(
-            lambda: probabilities(classifier, images),
-            images.labels,
-            self.class_names,
-            path,
-            images.name,
-            self.unit,
-        )
+        return split.items, split.labels
+
+    def logits(self, classifier, batch):
+        pixels, _ = classifier.read(batch)
+        return classifier.logits(pixels)
 
 
 TASK = ClassificationTask
-
-
-def probabilities(classifier: Classifier, images: Images) -> np.ndarray:
-    """(N, C), in the order of the images."""
-
-    def predict(encoded):
-        pixels, _ = classifier.read(tf.constant(encoded))
-        return tf.nn.softmax(tf.cast(classifier.logits(pixels), tf.float32)).numpy()
-
-    return in_batches(images.items, BATCH_SIZE, predict, "classifying")

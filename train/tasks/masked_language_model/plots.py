@@ -5,12 +5,12 @@ from pathlib import Path
 import tensorflow as tf
 
 from tfx_transformer.data.text.labeled_batches import encode_rows
-from tfx_transformer.train.tasks.text import check_text, plot_text
+from tfx_transformer.train.tasks.text import check_text, plot_heads
 
 
-def plot(run, what: str, to=None, layer=-1, word=None, format="png", title="") -> list[Path]:
-    """The learning curves, and the attention of each head over the first tokens of a text."""
+def plot(run, what: str, path, layer: int, word=None, title="") -> list[Path]:
+    """The attention of each head over the first tokens of a text."""
     check_text(what)
     tokens = encode_rows(run.task.tokenizer, tf.constant([what]), run.model.max_length)
     maps = run.model.attention_maps({"tokens": tokens})
-    return plot_text(run, tokens[0].numpy(), maps, to, layer, format, title)
+    return [plot_heads(run, tokens[0].numpy(), maps, path, layer, title)]

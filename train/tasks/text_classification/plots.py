@@ -6,8 +6,8 @@ from tfx_transformer.train.tasks.masked_language_model.plots import plot as plot
 from tfx_transformer.train.tasks.text import check_text
 
 
-def plot(run, what: str, to=None, layer=-1, word=None, format="png") -> list[Path]:
-    """The learning curves, the predicted class, and the attention of each head."""
+def plot(run, what: str, path, layer: int, word=None) -> list[Path]:
+    """The predicted class, and the attention of each head."""
     check_text(what)
     ((label, score),) = run.pipeline(top_k=1)(what).items()
-    return plot_encoder(run, what, to, layer, word, format, title=f"{label}, {score:.0%}: ")
+    return plot_encoder(run, what, path, layer, word, f"{label}, {score:.0%}: ")

@@ -1,52 +1,37 @@
-"""Text classification as a task: data, model, evaluation and pipeline."""
+"""Text classification as a task: data, model and pipeline."""
 
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from tfx_transformer.data.text.labeled import Labeled, load_labeled
 from tfx_transformer.data.text.labeled_batches import labeled_data
-from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import TextClassifier
-from tfx_transformer.train.tasks.base import Task, check_one_source, refuse
-from tfx_transformer.train.tasks.classes import (
-    ClassEvaluator,
-    class_loss,
-    in_batches,
-    read_class_names,
-    score_classes,
-    write_class_names,
-)
+from tfx_transformer.train.tasks.base import SPLITS, refuse
+from tfx_transformer.train.tasks.classes import ClassTask
 from tfx_transformer.train.tasks.pretrained import find_tokenizer, make_pretrained_encoder
 from tfx_transformer.train.tasks.text import TOKENIZER, load_tokenizer, sentence_tokenizer
 from tfx_transformer.train.tasks.text_classification import TextClassificationData
 from tfx_transformer.training.strategy import check_replicas
 
-BATCH_SIZE = 64  # of evaluations
 
-
-class TextClassificationTask(Task):
+class TextClassificationTask(ClassTask):
     """Classification of texts."""
 
-    noun, kind = "text classifier", "text_classifier"
-    metric, unit = "accuracy", "texts"
+    noun, kind, unit = "text classifier", "text_classifier", "texts"
 
     def load_data(self):
-        splits = ("train", "validation", "test")
-        self.labeled = {split: load_split(self.recipe.data, split) for split in splits}
-        self.class_names = sorted(set(self.labeled["train"].labels))
-        for labeled in self.labeled.values():
-            class_indices(labeled, self.class_names)  # raises if a class is unknown
-        self.loss = class_loss(self.recipe.label_smoothing)
+        self.splits = {split: load_split(self.recipe.data, split) for split in SPLITS}
+        self.class_names = sorted(set(self.splits["train"].labels))
+        for split in self.splits.values():
+            self.examples(split)  # raises if a class is unknown
 
     def prepare(self, folder, replicas):
-        data, train = self.recipe.data, self.labeled["train"]
+        data, train = self.recipe.data, self.splits["train"]
         check_replicas(replicas, data.batch_size)
         self.tokenizer = self.make_tokenizer(train.texts, folder)
         self.data = labeled_data(
-            train.texts,
-            class_indices(train, self.class_names),
+            *self.examples(train),
             len(self.class_names),
             self.tokenizer,
             data.batch_size,
@@ -54,11 +39,12 @@ class TextClassificationTask(Task):
             self.recipe.seed,
         )
         self.units_per_batch = len(train) / self.data.steps_per_epoch
-        write_class_names(folder, self.class_names)
+        super().prepare(folder, replicas)
         print(train, self.data, sep="\n")
 
     def restore(self, folder):
-        self.tokenizer, self.class_names = load_tokenizer(folder), read_class_names(folder)
+        super().restore(folder)
+        self.tokenizer = load_tokenizer(folder)
 
     def make_tokenizer(self, texts: list[str], folder: Path):
         """The tokenizer of the pretrained weights, or one trained on the texts."""
@@ -83,34 +69,34 @@ class TextClassificationTask(Task):
                 )
             return model
         sizes = {"vocab_size": self.tokenizer.vocab_size, "max_length": length}
-        head = {"head": "classify", "num_classes": count}
-        return create_model(own.name, own.variant, **own.options | sizes | head)
-
-    def evaluator(self, model):
-        labeled, classifier = self.labeled["validation"], self.pipeline(model)
-        labels = class_indices(labeled, self.class_names)
-        return ClassEvaluator(
-            lambda: probabilities(classifier, labeled.texts), labels, self.class_names
-        )
+        return self.create_model(**sizes, head="classify", num_classes=count)
 
     def pipeline(self, model, top_k=5, max_length=None, **other):
         refuse(self.noun, other)
         length = max_length or self.recipe.data.max_length
         return TextClassifier(model, self.tokenizer, self.class_names, length, top_k)
 
-    def test(self, run, data, **options):
-        check_one_source(self.noun, data)
-        labeled = load_labeled(*data, "test", ()) if data else load_split(self.recipe.data)
-        labels, classifier = class_indices(labeled, self.class_names), run.pipeline(**options)
-        probabilities(classifier, labeled.texts[:1])  # traces
-        return score_classes(
-            lambda: probabilities(classifier, labeled.texts),
-            labels,
-            self.class_names,
-            run.folder / "pictures/confusion.png",
-            labeled.name,
-            self.unit,
-        )
+    def load_test(self, *data):
+        return load_labeled(*data, "test", ()) if data else load_split(self.recipe.data)
+
+    def examples(self, split):
+        indices = {name: index for index, name in enumerate(self.class_names)}
+        unknown = sorted(set(split.labels) - indices.keys())
+        if unknown:
+            raise ValueError(
+                f"{split.name} must have the classes {', '.join(self.class_names[:5])} … of the "
+                f"training set; got {', '.join(unknown[:5])}"
+            )
+        return split.texts, np.array([indices[label] for label in split.labels])
+
+    def logits(self, classifier, batch):
+        return classifier.logits(classifier.read(batch))
+
+    def probabilities(self, classifier, inputs):
+        """Texts of similar length share a batch."""
+        order = np.argsort([len(text) for text in inputs], kind="stable")
+        rows = super().probabilities(classifier, [inputs[i] for i in order])
+        return rows[np.argsort(order)]
 
 
 TASK = TextClassificationTask
@@ -124,27 +110,3 @@ def load_split(data: TextClassificationData, split: str = "test") -> Labeled:
         return load_labeled(getattr(data, split), split, hold_out=())
     hold_out = [name for name in ("validation", "test") if not getattr(data, name)]
     return load_labeled(data.train, split, hold_out)
-
-
-def class_indices(labeled: Labeled, class_names: list[str]) -> np.ndarray:
-    """The labels as indices into `class_names`: (N,)."""
-    indices = {name: index for index, name in enumerate(class_names)}
-    unknown = sorted(set(labeled.labels) - indices.keys())
-    if unknown:
-        raise ValueError(
-            f"{labeled.name} must have the classes {', '.join(class_names[:5])} … of the training "
-            f"set; got {', '.join(unknown[:5])}"
-        )
-    return np.array([indices[label] for label in labeled.labels])
-
-
-def probabilities(classifier: TextClassifier, texts: list[str]) -> np.ndarray:
-    """(N, C), in the order of the texts; texts of similar length share a batch."""
-
-    def predict(batch):
-        logits = classifier.logits(classifier.read(tf.constant(batch)))
-        return tf.nn.softmax(tf.cast(logits, tf.float32)).numpy()
-
-    order = np.argsort([len(text) for text in texts], kind="stable")
-    rows = in_batches([texts[i] for i in order], BATCH_SIZE, predict, "classifying")
-    return rows[np.argsort(order)]

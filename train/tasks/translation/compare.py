@@ -9,7 +9,7 @@ from tqdm import tqdm
 from tfx_transformer.data import Pairs
 from tfx_transformer.train.run_folder import Run
 from tfx_transformer.train.tasks.base import timed
-from tfx_transformer.train.tasks.translation.task import load_split, perplexity_of
+from tfx_transformer.train.tasks.translation.task import load_split
 from tfx_transformer.training.callbacks import MetricsLog
 from tfx_transformer.training.metrics import translation_scores
 from tfx_transformer.visualization.curves import plot_by_length
@@ -81,7 +81,7 @@ def measure(run: Run, pairs: Pairs, groups) -> dict:
     results, seconds = timed(lambda: list(bar))
     texts = [result.text for result in results]
     scores = translation_scores(texts, pairs.target)
-    perplexity = perplexity_of(run.model, run.recipe.data, run.task.tokenizers)(pairs)
+    perplexity = run.task.token_metrics(run.model, pairs)()["perplexity"]
     records = MetricsLog(run.folder / "metrics.jsonl").read()
     return {
         "parameters": f"{run.model.count_params():,}",

@@ -8,7 +8,8 @@ import tensorflow as tf
 from tfx_transformer.data import START
 from tfx_transformer.layers import causal_mask
 from tfx_transformer.pipelines.translator import Translation
-from tfx_transformer.train.run_folder import Run, plot_training_curves
+from tfx_transformer.train.run_folder import Run
+from tfx_transformer.train.tasks.base import check_layer
 from tfx_transformer.train.tasks.text import check_text
 from tfx_transformer.visualization.attention import (
     plot_attention,
@@ -21,37 +22,24 @@ from tfx_transformer.visualization.attention import (
 POSITIONS = 64  # positions in the plot of the encoding
 
 
-def plot(run: Run, what: str, to=None, layer=-1, word=None, format="png") -> list[Path]:
-    """The learning curves, and what the model's attention shows for a sentence.
+def plot(run: Run, what: str, path, layer: int, word: str | None) -> list[Path]:
+    """What the model's attention shows for a sentence in the source language.
 
     The alignment, if the decoder attends to the source; for a Transformer also its heads, the
-    attention of one word, the position encoding and the causal mask.
-
-    Args:
-        run: from `load_run`.
-        what: a sentence in the source language.
-        to: folder of the pictures; `pictures` in the run's folder if None.
-        layer: which block of encoder and decoder; negative ones count from the last.
-        word: the source word whose attention is plotted; the longest subword if None.
-        format: "png", "svg" or "pdf".
+    attention of one word, by default the longest subword, the position encoding and the causal
+    mask.
     """
     check_text(what)
     model, translator = run.model, run.pipeline()
     depth = min(model.depth, getattr(model, "decoder_depth", model.depth))
-    if not -depth <= layer < depth:
-        raise ValueError(f"layer must be one of the {depth} blocks; got layer={layer}")
-    to, layer = Path(to or run.folder / "pictures"), layer % depth
-
+    check_layer(layer, depth, "blocks")
+    layer %= depth
     outputs = translator.predict(tf.constant([what]))
     result = Translation.unpack({name: value.numpy() for name, value in outputs.items()}, 0)
     source = translator.encode(tf.constant([what]))
     target = tf.concat([[[START]], outputs["tokens"][:, : len(result.pieces) - 1]], axis=1)
     maps = model.attention_maps({"source": source, "target": target})
-
-    def path(name):
-        return to / f"{name}.{format}"
-
-    paths = [plot_training_curves(run, to, format)]
+    paths = []
     if maps:
         labels = result.pieces, result.source_pieces
         paths.append(plot_attention(result.alignment, path("alignment"), *labels, result.text))

@@ -1,11 +1,8 @@
 """Translation as a task: data, model, evaluation and pipeline."""
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import tensorflow as tf
 from tqdm import tqdm
 
 from tfx_transformer.convert.marian import is_marian, load_marian, read_config, read_decoder
@@ -17,14 +14,12 @@ from tfx_transformer.data import (
     train_tokenizer,
     training_data,
 )
-from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import Translator
-from tfx_transformer.runtime import graph
 from tfx_transformer.train.options import DecodingOptions, decoder_spec
-from tfx_transformer.train.tasks.base import Evaluation, Evaluator, Task, timed
+from tfx_transformer.train.tasks.base import SPLITS, Evaluation, Evaluator, Task, timed
 from tfx_transformer.train.tasks.translation import TranslationData
-from tfx_transformer.training.losses import TokenCrossentropy
-from tfx_transformer.training.metrics import perplexity, translation_scores
+from tfx_transformer.training.metrics import translation_scores
+from tfx_transformer.training.token_metrics import TokenMetrics
 
 SIDES = ("source", "target")
 
@@ -36,9 +31,7 @@ class TranslationTask(Task):
     metric, unit = "bleu", "tokens"
 
     def load_data(self):
-        splits = ("train", "validation", "test")
-        self.pairs = {split: load_split(self.recipe.data, split) for split in splits}
-        self.loss = TokenCrossentropy(self.recipe.label_smoothing, reduction="sum")
+        self.pairs = {split: load_split(self.recipe.data, split) for split in SPLITS}
 
     def prepare(self, folder, replicas):
         recipe = self.recipe
@@ -62,17 +55,20 @@ class TranslationTask(Task):
         self.tokenizers = (source, source if is_shared else target)
 
     def make_model(self):
-        own, (source, target) = self.recipe.model, self.tokenizers
-        sizes = {"vocab_size": target.vocab_size}
-        if not self.recipe.data.joint:
-            sizes["source_vocab_size"] = source.vocab_size
-        return create_model(own.name, own.variant, **own.options | sizes)
+        source, target = self.tokenizers
+        own = {} if self.recipe.data.joint else {"source_vocab_size": source.vocab_size}
+        return self.create_model(vocab_size=target.vocab_size, **own)
+
+    def token_metrics(self, model, pairs: Pairs) -> TokenMetrics:
+        """Scores of the real tokens of all targets."""
+        data = self.recipe.data
+        sizes = {"token_budget": data.token_budget, "max_length": data.max_length}
+        return TokenMetrics(model, evaluation_data(pairs, *self.tokenizers, **sizes))
 
     def evaluator(self, model):
+        pairs, count = self.pairs["validation"], self.recipe.eval_sentences
         translator = Translator(model, *self.tokenizers, "greedy", self.recipe.data.max_length)
-        measure = perplexity_of(model, self.recipe.data, self.tokenizers)
-        count = self.recipe.eval_sentences
-        return TranslationEvaluator(translator, measure, self.pairs["validation"], count)
+        return TranslationEvaluator(translator, self.token_metrics(model, pairs), pairs, count)
 
     def pipeline(self, model, max_length=None, jit_compile=False, **decoding):
         spec = decoder_spec(self.recipe.decoding, **decoding)
@@ -94,7 +90,7 @@ class TranslationTask(Task):
         bar = tqdm(results, "translating", len(pairs), disable=None, unit=" sentences")
         found, seconds = timed(lambda: list(bar))
         return translation_scores([result.text for result in found], pairs.target) | {
-            "perplexity": perplexity_of(run.model, own, self.tokenizers)(pairs),
+            "perplexity": self.token_metrics(run.model, pairs)()["perplexity"],
             "sentences": len(pairs),
             "tokens_per_second": sum(len(result.pieces) for result in found) / seconds,
         }
@@ -136,14 +132,14 @@ class TranslationEvaluator(Evaluator):
 
     Args:
         translator: with the model that is trained.
-        measure_perplexity: from `perplexity_of`.
+        metrics: of the validation set.
         pairs: the validation set.
         count: number of sentences to translate at each evaluation.
     """
 
-    def __init__(self, translator: Translator, measure_perplexity: Callable, pairs: Pairs, count):
-        self.translator, self.pairs = translator, pairs
-        self.measure_perplexity, self.count = measure_perplexity, min(count, len(pairs))
+    def __init__(self, translator: Translator, metrics: TokenMetrics, pairs: Pairs, count: int):
+        self.translator, self.metrics, self.pairs = translator, metrics, pairs
+        self.count = min(count, len(pairs))
 
     def whole_metric(self):
         return translation_scores(self.translator(self.pairs.source), self.pairs.target)["bleu"]
@@ -153,33 +149,13 @@ class TranslationEvaluator(Evaluator):
         hypotheses = self.translator(sources)
         scores = translation_scores(hypotheses, targets)
         scores.pop("signature")
-        scores["perplexity"] = self.measure_perplexity(self.pairs)
+        scores["perplexity"] = self.metrics()["perplexity"]
         samples = [
             f"source     {source}\nreference  {target}\nmodel      {hypothesis}\n"
             for source, target, hypothesis in zip(sources, targets, hypotheses, strict=True)
         ]
         summary = (
             f"BLEU {scores['bleu']:.2f} · chrF {scores['chrf']:.1f} · "
-            f"perplexity {scores['perplexity']:.2f}\n" + "\n".join(samples[:3])
+            f"perplexity {scores['perplexity']:.2f}"
         )
-        return Evaluation(scores, summary, "\n".join(samples))
-
-
-def perplexity_of(model, data: TranslationData, tokenizers) -> Callable[[Pairs], float]:
-    """A function from pairs to the perplexity of their targets, over real tokens; traced once."""
-    loss = TokenCrossentropy(reduction=None)
-    ids = tf.TensorSpec([None, None], tf.int32)
-
-    def sums(inputs, targets, weights):
-        losses = loss(targets, model(inputs, training=False))
-        return tf.reduce_sum(losses * weights), tf.reduce_sum(weights)
-
-    traced = graph(sums, {"source": ids, "target": ids}, ids, tf.TensorSpec([None, None]))
-
-    def measure(pairs: Pairs) -> float:
-        sizes = {"token_budget": data.token_budget, "max_length": data.max_length}
-        batches = evaluation_data(pairs, *tokenizers, **sizes).dataset()
-        nats, tokens = np.sum([[float(x) for x in traced(*batch)] for batch in batches], axis=0)
-        return perplexity(-nats, tokens)
-
-    return measure
+        return Evaluation(scores, summary, samples)

@@ -6,7 +6,7 @@ import pytest
 from tfx_transformer.models import create_model
 from tfx_transformer.train.run_folder import load_run
 from tfx_transformer.train.tasks.captioning import plots
-from tfx_transformer.train.tasks.captioning.plots import by_word, plot
+from tfx_transformer.train.tasks.captioning.plots import by_word
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def test_the_regions_behind_each_word_and_the_curves_are_drawn(
 ):
     drawn, draw = [], plots.plot_regions
     monkeypatch.setattr(plots, "plot_regions", lambda *own: drawn.append(own) or draw(*own))
-    paths = plot(loaded, str(pictures / "red/3.jpg"), tmp_path, format="svg")
+    paths = loaded.task.plot(loaded, str(pictures / "red/3.jpg"), tmp_path, format="svg")
     assert [path.name for path in paths] == ["curves.svg", "regions.svg"]
     assert all(path.stat().st_size > 3000 and path.parent == tmp_path for path in paths)
     ((image, weights, pieces, _, title),) = drawn
@@ -42,11 +42,11 @@ def test_a_model_without_attention_has_curves_alone(loaded, pictures, tmp_path):
     size = loaded.task.tokenizer.vocab_size
     model = create_model("show_attend_tell", "test", vocab_size=size, attention=None)
     other = dataclasses.replace(loaded, model=model)
-    paths = plot(other, str(pictures / "red/3.jpg"), tmp_path)
+    paths = other.task.plot(other, str(pictures / "red/3.jpg"), tmp_path)
     assert [path.name for path in paths] == ["curves.png"]
 
 
 def test_a_file_that_is_not_an_image_is_named(loaded, tmp_path):
     (tmp_path / "junk.png").write_bytes(b"junk")
     with pytest.raises(ValueError, match="junk.png is not an image that can be read"):
-        plot(loaded, str(tmp_path / "junk.png"))
+        loaded.task.plot(loaded, str(tmp_path / "junk.png"))

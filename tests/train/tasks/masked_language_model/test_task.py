@@ -32,7 +32,7 @@ def test_the_accuracy_is_that_of_the_masked_tokens(mask_run):
     run = load_run(folder)
     run.task.load_data()
     right = total = 0
-    for inputs, targets, weights in run.task.mask(run.task.lines["test"]).dataset():
+    for inputs, targets, weights in run.task.evaluation_data(run.task.texts["test"]).dataset():
         found = np.asarray(run.model(inputs)).argmax(axis=-1)
         right += ((found == targets) * weights).numpy().sum()
         total += weights.numpy().sum()

@@ -10,12 +10,14 @@ from tfx_transformer.train.run import evaluate, train
 from tfx_transformer.train.run_folder import load_run
 from tfx_transformer.train.tasks.text import sentence_tokenizer
 from tfx_transformer.train.tasks.text_classification import TextClassificationData
-from tfx_transformer.train.tasks.text_classification.task import load_split, probabilities
+from tfx_transformer.train.tasks.text_classification.task import load_split
 
 
 def test_the_run_learns_and_its_folder_is_complete(classify_text_run):
     folder, scores = classify_text_run
     assert scores["accuracy"] > 90 and set(scores["by_class"]) == {"cat", "dog"}
+    assert "images" not in scores and (folder / "pictures/confusion.png").stat().st_size > 3000
+    assert json.loads((folder / "classes.json").read_text()) == ["cat", "dog"]
     assert scores["texts_per_second"] > 0 and scores["texts"] > 10 and scores["loss"] < 0.5
     present = {path.name for path in folder.iterdir()}
     assert present == {
@@ -32,8 +34,8 @@ def test_the_run_learns_and_its_folder_is_complete(classify_text_run):
 def test_many_texts_are_classified_as_one_by_one(classify_text_run):
     run = load_run(classify_text_run[0], "text_classification")
     classifier, texts = run.pipeline(), ["old red dog", "", "Katze", "big " * 40, "Hund"]
-    together = probabilities(classifier, texts)
-    alone = np.concatenate([probabilities(classifier, [text]) for text in texts])
+    together = run.task.probabilities(classifier, texts)
+    alone = np.concatenate([run.task.probabilities(classifier, [text]) for text in texts])
     np.testing.assert_allclose(together, alone, atol=1e-5)
     assert [run.task.class_names[i] for i in together.argmax(axis=1)[[0, 2, 4]]] == [
         "dog",

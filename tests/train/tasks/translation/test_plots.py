@@ -1,14 +1,15 @@
 import pytest
 
 from tfx_transformer.train.run_folder import load_run
-from tfx_transformer.train.tasks.translation.plots import find_word, plot
+from tfx_transformer.train.tasks.translation.plots import find_word
 
 PIECES = ["▁the", "▁ani", "mal", "▁it", "▁was", "</s>"]
 
 
 @pytest.mark.parametrize("format", ["png", "svg"])
 def test_all_pictures_are_drawn(run, tmp_path, format):
-    paths = plot(load_run(run[0]), "red old dog", tmp_path, format=format)
+    loaded = load_run(run[0])
+    paths = loaded.task.plot(loaded, "red old dog", tmp_path, format=format)
     assert [path.stem for path in paths] == [
         *("curves", "alignment", "encoder_heads", "decoder_heads", "cross_heads"),
         *("word", "positions", "mask"),
@@ -25,7 +26,8 @@ def test_a_word_is_found_where_it_begins():
 
 
 def test_what_cannot_be_drawn_is_named(run):
+    loaded = load_run(run[0])
     with pytest.raises(ValueError, match="the text must contain a word"):
-        plot(load_run(run[0]), "  ")
+        loaded.task.plot(loaded, "  ")
     with pytest.raises(ValueError, match="layer must be one of the 1 blocks; got layer=2"):
-        plot(load_run(run[0]), "red dog", layer=2)
+        loaded.task.plot(loaded, "red dog", layer=2)

@@ -7,7 +7,7 @@ import pytest
 from tfx_transformer.data import END, START
 from tfx_transformer.train.recipes import RECIPES
 from tfx_transformer.train.run_folder import load_run
-from tfx_transformer.train.tasks.translation.task import load_split, perplexity_of
+from tfx_transformer.train.tasks.translation.task import load_split
 
 
 def test_perplexity_is_of_the_real_tokens_one_by_one(run):
@@ -25,7 +25,7 @@ def test_perplexity_is_of_the_real_tokens_one_by_one(run):
         for row, token in zip(logits, [*ids, END], strict=True):
             nats += math.log(np.exp(row - row.max()).sum()) + row.max() - row[token]
             count += 1
-    found = perplexity_of(loaded.model, loaded.recipe.data, loaded.task.tokenizers)(pairs)
+    found = loaded.task.token_metrics(loaded.model, pairs)()["perplexity"]
     assert found == pytest.approx(math.exp(nats / count), rel=1e-4)
 
 
