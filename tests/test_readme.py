@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tfx_transformer.train import cli
+from tfx_transformer.train.parsing import parse_train
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in ROOT.glob("docs/*.md"))]
@@ -77,7 +78,7 @@ def test_the_command_line_accepts_every_command_of_every_page(monkeypatch):
     found = [arguments for text in TEXTS.values() for arguments in commands(text)]
     for name, *arguments in found:
         if name == "train":
-            recipe, folder = cli.parse_train(arguments)
+            recipe, folder = parse_train(arguments)
             assert recipe.steps and folder
             called.append(name)
         else:

@@ -1,26 +1,22 @@
 """The command `tfx-transformer`. Each command imports TensorFlow only when it runs."""
 
-import dataclasses
-import difflib
 import json
+import os
 import pkgutil
-import re
+import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
 import tfx_transformer
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.train.options import PipelineOptions, given, model_options, options_class
-from tfx_transformer.train.recipe import ModelOptions, Recipe
-from tfx_transformer.train.recipes import MODULES, RECIPES
+from tfx_transformer.train.options import PipelineOptions, given
+from tfx_transformer.train.parsing import PROG, parse_train, recipe_list
 from tfx_transformer.train.tasks import load_commands
 
-PROG = "tfx-transformer"
 Options = Annotated[PipelineOptions, tyro.conf.arg(name="")]
 NO_OPTIONS = PipelineOptions()
 EXPORT_FOLDER = Path(tfx_transformer.__file__).parent / "export"  # each module is a format
@@ -187,90 +183,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
 COMMANDS |= load_commands()
 
 
-@dataclass(frozen=True)
-class ModelChoice:
-    """The model; options that are not given are as in its variant."""
-
-    name: str
-    """A model of the zoo: see `tfx-transformer list`."""
-    variant: str | None = None
-    """A named set of sizes; not needed if all sizes are given."""
-
-
-def parse_train(arguments: list[str]) -> tuple[Recipe, str]:
-    """The recipe and the folder of `train RECIPE …`."""
-    name, arguments = arguments[0], arguments[1:]
-    if name not in RECIPES:
-        close = difflib.get_close_matches(name, RECIPES, 1)
-        hint = f"did you mean {close[0]}?" if close else f"see {PROG} train --help"
-        raise ValueError(f"unknown recipe {name!r}; {hint}")
-    recipe: Any = RECIPES[name]
-    model, flat = recipe.model, _flat_recipe(recipe, _model_name(arguments) or recipe.model.name)
-
-    def parse(
-        recipe: Annotated[type(flat), tyro.conf.arg(name="")] = flat,  # type: ignore[valid-type]
-        folder: str = f"runs/{name}",
-    ):
-        """Parse the options.
-
-        Args:
-            recipe: options of the recipe.
-            folder: the run folder; a repeated command continues the run in it.
-        """
-        return recipe, folder
-
-    description = re.sub(r"\n(Time|Result):", r"\n\n\1:", MODULES[name].__doc__ or "")
-    parsed, folder = tyro.cli(
-        parse, prog=f"{PROG} train {name}", description=description, args=arguments
-    )
-    chosen = given(parsed.model)
-    own = model.options if chosen["name"] == model.name else {}
-    options = own | {k: v for k, v in chosen.items() if k not in ("name", "variant")}
-    types = model_options(chosen["name"])
-    for key, value in options.items():  # options that take no name at all, such as attention
-        if value == "none" and "none" not in str(types[key].type):
-            options[key] = None
-    values = {field.name: getattr(parsed, field.name) for field in dataclasses.fields(recipe)}
-    values["model"] = ModelOptions(chosen["name"], chosen.get("variant"), options)
-    return type(recipe)(**values), folder
-
-
-def _model_name(arguments: list[str]) -> str | None:
-    """The value of --model.name, which decides which other options there are."""
-    for i, argument in enumerate(arguments):
-        flag, _, value = argument.partition("=")
-        if flag == "--model.name":
-            return value or "".join(arguments[i + 1 : i + 2])
-    return None
-
-
-def _flat_recipe(recipe: Any, name: str) -> Any:
-    """The recipe with an option for each constructor argument of its model."""
-    own = recipe.model if recipe.model.name == name else ModelOptions(name)
-    options = {k: v for k, v in model_options(name).items() if k not in recipe.set_by_task}
-    defaults = {k: v for k, v in own.options.items() if not isinstance(v, dict | type(None))}
-    kind = options_class("Model", options, (ModelChoice,), **defaults)
-    model = kind(name=name, variant=own.variant)
-    fields = [("model", kind, dataclasses.field(default=model))]
-    flat = dataclasses.make_dataclass("Recipe", fields, bases=(type(recipe),), frozen=True)
-    values = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
-    return flat(**values | {"model": model})
-
-
-def recipe_list() -> str:
-    """The recipes with the first line of their docstrings."""
-    width = max(map(len, RECIPES))
-    lines = [f"  {name:<{width}}  {MODULES[name].__doc__.split(chr(10))[0]}" for name in RECIPES]
-    return "\n".join(
-        [
-            f"usage: {PROG} train RECIPE [OPTIONS]",
-            "",
-            "Train a recipe, or continue it after a stop. `RECIPE --help` lists options. Recipes:",
-            *lines,
-        ]
-    )
-
-
 def run_train(arguments: list[str]) -> None:
     """`train RECIPE …`, or the list of recipes."""
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -306,6 +218,12 @@ def main(arguments: list[str] | None = None) -> None:
             description="Attention models on Keras 3 and TensorFlow.",
             args=arguments,
         )
+    except BrokenPipeError:  # nobody reads standard output any more, as in `| head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+    except KeyboardInterrupt as error:
+        print(f"{prog}: {error or 'stopped'}", file=sys.stderr)
+        sys.exit(getattr(error, "exit_code", 128 + signal.SIGINT))
     except (ValueError, FloatingPointError, OSError, ImportError) as error:
         sys.exit(f"{prog}: {error}")  # one line instead of a traceback
 

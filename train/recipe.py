@@ -2,9 +2,15 @@
 
 import dataclasses
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_type_hints
+
+from tfx_transformer.files import write_file
+
+# options that may name files or folders
+PATHS = ("train", "validation", "test", "source", "images", "captions", "weights")
 
 
 @dataclass(frozen=True)
@@ -81,21 +87,72 @@ class Recipe:
     """Seed of initial weights, batch order, augmentation and dropout."""
 
 
+def absolute_paths(recipe: Recipe) -> Any:
+    """The recipe with absolute paths of its files, so that it can be continued from anywhere."""
+
+    def absolute(value):
+        if isinstance(value, tuple):
+            return tuple(map(absolute, value))
+        is_file = isinstance(value, str) and value and Path(value).exists()
+        return str(Path(value).absolute()) if is_file else value
+
+    return _map_paths(recipe, absolute)
+
+
+def _map_paths(recipe: Any, function) -> Any:
+    """A copy in which a function was applied to the values of PATHS, in the data options too."""
+    names = [x.name for x in dataclasses.fields(recipe) if x.name in PATHS]
+    changed = {name: function(getattr(recipe, name)) for name in names}
+    if hasattr(recipe, "data"):
+        changed["data"] = _map_paths(recipe.data, function)
+    return dataclasses.replace(recipe, **changed)
+
+
 def save_recipe(recipe: Recipe, path: Path) -> None:
-    path.write_text(json.dumps({"task": recipe.task} | dataclasses.asdict(recipe), indent=2) + "\n")
+    """Writes recipe.json; its paths also relative to the folder, in case both are moved."""
+    relative: dict[str, str] = {}
+
+    def remember(value):
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, str) and os.path.isabs(item):
+                relative[item] = os.path.relpath(item, path.parent.absolute())
+        return value
+
+    _map_paths(recipe, remember)
+    stored = {"task": recipe.task, "relative_paths": relative} | dataclasses.asdict(recipe)
+    write_file(path, json.dumps(stored, indent=2) + "\n")
 
 
-def load_recipe(path: Path) -> Recipe:
-    """The recipe of a run folder."""
+def load_recipe(path: Path) -> Any:
+    """The recipe of a run folder; its files are found again if folder and files were moved."""
     from tfx_transformer.train.tasks import TASKS
 
-    stored = json.loads(path.read_text())
-    if stored.get("task") not in TASKS:
+    try:
+        stored = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(f"{path.parent} holds no run: there is no recipe.json") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    if not isinstance(stored, dict) or stored.get("task") not in TASKS:
         raise ValueError(
             f"{path.parent} was written by an older version, whose runs cannot be read; "
             "train it again in another folder"
         )
-    return _restore(TASKS[stored.pop("task")], stored)
+    moved = stored.pop("relative_paths", {})
+    try:
+        recipe = _restore(TASKS[stored.pop("task")], stored)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} does not hold the options of a recipe: {error}") from None
+
+    def find(value):
+        if isinstance(value, tuple):
+            return tuple(map(find, value))
+        if value in moved and not Path(value).exists():
+            there = Path(os.path.normpath(path.parent.absolute() / moved[value]))
+            return str(there) if there.exists() else value
+        return value
+
+    return _map_paths(recipe, find)
 
 
 def _restore(kind, stored: dict[str, Any]):

@@ -15,31 +15,45 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfx_transformer.files import lock_folder, whole_file, write_file
 from tfx_transformer.runtime import without_autograph
 from tfx_transformer.train.optimizer import make_optimizer
-from tfx_transformer.train.recipe import Recipe
-from tfx_transformer.train.run_folder import check_folder, load_run, open_folder
+from tfx_transformer.train.recipe import Recipe, absolute_paths
+from tfx_transformer.train.run_folder import check_folder, is_finished, load_run, open_folder
 from tfx_transformer.train.tasks import load_task
+from tfx_transformer.train.tasks.base import Task
 from tfx_transformer.training.callbacks import MetricsLog, Progress, StopAtNaN
-from tfx_transformer.training.checkpoint import (
-    Checkpoints,
-    assign_variables,
-    variable_values,
-    write_arrays,
-)
+from tfx_transformer.training.checkpoint import Checkpoints, assign_variables
 from tfx_transformer.training.input_wait import InputWait
 from tfx_transformer.training.losses import normalize_weights
+from tfx_transformer.training.stopping import Stopped, StopSignals
 from tfx_transformer.training.strategy import check_strategy, choose_strategy
 from tfx_transformer.training.tensorboard import TensorBoardLog
 
 
 def train(recipe: Recipe, folder) -> dict[str, Any]:
-    """Runs a recipe in a folder, or continues it, and returns the scores on the test set."""
-    folder = Path(folder)
+    """Runs a recipe in a folder, or continues it, and returns the scores on the test set.
+
+    Ctrl-C and SIGTERM end the run after the current step, with a checkpoint, and raise `Stopped`.
+    """
+    folder, recipe = Path(folder), absolute_paths(recipe)
     check_folder(recipe, folder)
-    task = load_task(recipe.task)(recipe)
-    task.load_data()
-    open_folder(recipe, folder)  # only now: bad data writes nothing
+    if is_finished(recipe, folder):
+        print(f"{folder} is finished; its scores on the test set are:")
+        return json.loads((folder / "test.json").read_text())
+    with StopSignals(recipe.optimizer.accumulate) as stop:
+        task = load_task(recipe.task)(recipe)
+        task.load_data()
+        folder.mkdir(parents=True, exist_ok=True)  # only now: bad data writes nothing
+        with lock_folder(folder):
+            train_task(task, folder, stop)
+            return evaluate(folder)
+
+
+def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
+    """The run itself: from prepared data to the final weights in model.keras."""
+    recipe = task.recipe
+    open_folder(recipe, folder)
     keras.utils.set_random_seed(recipe.seed)
     keras.config.set_dtype_policy(recipe.precision)
     log, board = MetricsLog(folder / "metrics.jsonl"), TensorBoardLog(folder / "tensorboard")
@@ -55,6 +69,7 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
             model.optimizer.build(model.trainable_variables)
     checkpoints = Checkpoints(folder / "checkpoints", keep=max(recipe.average, 2))
     step = checkpoints.restore(model)
+    log.truncate(step)
     print(f"{type(model).__name__}: {model.count_params():,} parameters; from step {step:,}")
 
     # training steps; an evaluation and a checkpoint follow each interval
@@ -63,36 +78,49 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
         steps = min(recipe.eval_steps - step % recipe.eval_steps, recipe.steps - step)
         progress = Progress(recipe.steps, step, task.units_per_batch, task.unit, accumulate)
         start = time.perf_counter()
-        history = model.fit(
-            wait.watch(task.batches(step * accumulate).map(without_autograph(normalize_batch))),
-            steps_per_epoch=steps * accumulate,
-            shuffle=False,
-            verbose=0,
-            callbacks=[progress, wait, StopAtNaN()],
+        with stop.deferred():
+            history = model.fit(
+                wait.watch(task.batches(step * accumulate).map(without_autograph(normalize_batch))),
+                steps_per_epoch=steps * accumulate,
+                shuffle=False,
+                verbose=0,
+                callbacks=[progress, wait, StopAtNaN(), stop],
+            )
+            seconds = time.perf_counter() - start
+            steps, step = progress.step - step, progress.step
+            if stop.number and step % recipe.eval_steps and step < recipe.steps:
+                checkpoints.save_stopped(step, model)
+                break
+            with averaged_weights(model, recipe.optimizer.ema):
+                scores = evaluator(step, folder / f"samples/step_{step:08d}")
+                if as_score(scores[task.metric]) >= best_score(log, task.metric):
+                    checkpoints.save_best(step, model)
+            scores["loss"] = history.history["loss"][-1]
+            scores[f"{task.unit}_per_second"] = task.units_per_batch * accumulate * steps / seconds
+            scores["waiting_for_data"] = wait.fraction()
+            log.add(step, **scores)
+            board.add(step, **scores)
+            checkpoints.save(step, model)  # last: a run killed before it repeats the interval
+        if stop.number:
+            break
+    if stop.number:
+        raise Stopped(
+            stop.number,
+            f"stopped at step {step:,} of {recipe.steps:,}, with a checkpoint; "
+            f"continue with: tfx-transformer train --resume {folder}",
         )
-        seconds = time.perf_counter() - start
-        step += steps
-        with averaged_weights(model, recipe.optimizer.ema):
-            scores = evaluator(step, folder / f"samples/step_{step:08d}")
-            if scores[task.metric] >= best_score(log, task.metric):
-                write_arrays(folder / "checkpoints/best.npz", variable_values(model))
-        scores["loss"] = history.history["loss"][-1]
-        scores[f"{task.unit}_per_second"] = task.units_per_batch * accumulate * steps / seconds
-        scores["waiting_for_data"] = wait.fraction()
-        log.add(step, **scores)
-        board.add(step, **scores)
-        checkpoints.save(step, model)  # last: a run killed before it repeats the interval
 
-    # the final weights, and their scores
+    # the final weights
     choose_weights(model, checkpoints, evaluator, recipe.average)
-    model.save(folder / "model.keras")
-    return evaluate(folder)
+    with whole_file(folder / "model.keras") as path:
+        model.save(path)
 
 
 def evaluate(folder, data: Sequence[str] = (), **options) -> dict[str, Any]:
-    """Scores a finished run on its test set, or on other data.
+    """Scores a run on its test set, or on other data.
 
-    With the recipe's own test set and options the scores are also written to test.json.
+    With the recipe's own test set and options the scores of a finished run are also written to
+    test.json.
 
     Args:
         folder: of the run.
@@ -101,8 +129,8 @@ def evaluate(folder, data: Sequence[str] = (), **options) -> dict[str, Any]:
     """
     run = load_run(folder)
     scores = run.task.test(run, data, **options)
-    if not data and not options:
-        (run.folder / "test.json").write_text(json.dumps(scores, indent=2) + "\n")
+    if not data and not options and run.is_finished:
+        write_file(run.folder / "test.json", json.dumps(scores, indent=2) + "\n")
     return scores
 
 
@@ -130,24 +158,29 @@ def averaged_weights(model, ema: float):
             weight.assign(value)
 
 
+def as_score(value: float) -> float:
+    """A metric for comparison: NaN is worse than any number."""
+    return -math.inf if math.isnan(value) else value
+
+
 def best_score(log: MetricsLog, metric: str) -> float:
-    return max((line[metric] for line in log.read()), default=-math.inf)
+    return max((as_score(line[metric]) for line in log.read()), default=-math.inf)
 
 
 def has_stopped_improving(log: MetricsLog, metric: str, patience: int) -> bool:
     """Whether none of the last `patience` evaluations improved the best score."""
-    scores = [line[metric] for line in log.read()]
+    scores = [as_score(line[metric]) for line in log.read()]
     return bool(patience) and len(scores) - int(np.argmax(scores or [0])) > patience
 
 
 def choose_weights(model, checkpoints: Checkpoints, evaluator, count: int) -> None:
     """Leaves in the model the better of the best weights and the mean of the last checkpoints."""
-    assign_variables(model, checkpoints.folder / "best.npz")
+    checkpoints.restore_best(model)
     if count < 2:
         return
-    best = evaluator.whole_metric()
+    best = as_score(evaluator.whole_metric())
     assign_variables(model, checkpoints.average(count))
-    mean = evaluator.whole_metric()
+    mean = as_score(evaluator.whole_metric())
     print(f"validation: best checkpoint {best:.2f}, mean of the last {count} {mean:.2f}")
     if best > mean:
-        assign_variables(model, checkpoints.folder / "best.npz")
+        checkpoints.restore_best(model)

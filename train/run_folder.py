@@ -8,6 +8,7 @@ import dataclasses
 import json
 import platform
 import shutil
+import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,64 +18,93 @@ import keras
 import tensorflow as tf
 
 from tfx_transformer import __version__, register_classes
+from tfx_transformer.files import check_unlocked, write_file
 from tfx_transformer.train.recipe import Recipe, load_recipe, save_recipe
 from tfx_transformer.train.tasks import load_task
 from tfx_transformer.training.callbacks import MetricsLog
+from tfx_transformer.training.checkpoint import Checkpoints
 
-FREE = ("steps", "decoding")  # fields of a recipe that may change when a run is continued
+FREE = ("decoding",)  # fields of a recipe that may change when a run is continued
 
 
 def check_folder(recipe: Recipe, folder: Path) -> None:
-    """Raises if the folder holds a run of another recipe.
+    """Raises if the folder is in use, or holds a run of another recipe.
 
-    More steps, or other decoding options, are allowed: the weights so far are the same. Without a
-    checkpoint there is no run yet.
+    Other decoding options are allowed, and more steps if the schedule does not depend on them: the
+    weights so far are the same. Without a checkpoint there is no run yet.
     """
+    check_unlocked(folder)
     changed = changes(recipe, folder)
-    if changed and any((folder / "checkpoints").glob("step_*.npz")):
+    if changed and any((folder / "checkpoints").glob("*_????????.npz")):
+        reason = ""
+        if any(change.startswith("steps ") for change in changed):
+            reason = " (the cosine schedule of the steps so far depends on the number of steps)"
         raise ValueError(
-            f"{folder} holds a run of another recipe: {', '.join(changed)} changed; "
+            f"{folder} holds a run of another recipe: {'; '.join(changed)}{reason}; "
             "choose another folder, or remove this one"
         )
 
 
 def changes(recipe: Recipe, folder: Path) -> list[str]:
-    """The fields in which the recipe differs from the one in the folder."""
+    """The options in which the recipe differs from the one in the folder: "seed was 0, is 1"."""
     path = folder / "recipe.json"
     if not path.exists():
         return []
-    old, new = dataclasses.asdict(load_recipe(path)), dataclasses.asdict(recipe)
-    names = {*old, *new} - {*FREE}
-    return sorted(name for name in names if old.get(name) != new.get(name))
+    stored = load_recipe(path)
+    old, new = (flatten(dataclasses.asdict(x)) for x in (stored, recipe))
+    free = FREE if recipe.optimizer.schedule == "cosine" else (*FREE, "steps")
+    names = [name for name in {**old, **new} if name.partition(".")[0] not in free]
+    return [
+        f"{name} was {old.get(name)}, is {new.get(name)}"
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def flatten(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested options by their names on the command line: {"optimizer.ema": 0.9, …}."""
+    flat: dict[str, Any] = {}
+    for name, value in options.items():
+        key = f"{prefix}{name}"
+        flat |= flatten(value, f"{key}.") if isinstance(value, dict) else {key: value}
+    return flat
+
+
+def is_finished(recipe: Recipe, folder: Path) -> bool:
+    """Whether the folder holds the trained model of this recipe, and its scores."""
+    files = (folder / name for name in ("recipe.json", "model.keras", "test.json"))
+    return all(path.exists() for path in files) and load_recipe(folder / "recipe.json") == recipe
 
 
 def open_folder(recipe: Recipe, folder: Path) -> None:
-    """Creates the run folder and writes the recipe and the versions."""
+    """Writes the recipe and the versions; removes the results of an earlier end of the run."""
     if changes(recipe, folder):  # left by a run that failed before its first checkpoint
         shutil.rmtree(folder / "tokenizer", ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("model.keras", "test.json"):
+        (folder / name).unlink(missing_ok=True)
     save_recipe(recipe, folder / "recipe.json")
     versions = {"tfx_transformer": __version__, "python": platform.python_version()}
     versions |= {"tensorflow": tf.__version__, "keras": keras.__version__}
     versions["sentencepiece"] = version("sentencepiece")  # its vocabularies depend on it
-    (folder / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")
+    write_file(folder / "versions.json", json.dumps(versions, indent=2) + "\n")
 
 
 def write_skipped(folder: Path, splits: dict[str, Any]) -> None:
     """Writes skipped.json: the files of each split that could not be read."""
     skipped = {split: data.skipped for split, data in splits.items()}
     text = json.dumps(skipped, indent=2, ensure_ascii=False)
-    (folder / "skipped.json").write_text(text, "utf-8", "backslashreplace")
+    write_file(folder / "skipped.json", text)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run, read from its folder."""
+    """A run, read from its folder; if it is not finished, with its best weights so far."""
 
     folder: Path
     recipe: Any
     task: Any
     model: Any
+    is_finished: bool = True
 
     def pipeline(self, **options) -> Any:
         """The model with its pre- and post-processing; options as in PipelineOptions."""
@@ -82,7 +112,8 @@ class Run:
 
     def card(self) -> str:
         """A model card from the recipe and the test scores."""
-        scores = json.loads((self.folder / "test.json").read_text())
+        path = self.folder / "test.json"
+        scores = json.loads(path.read_text()) if path.exists() else {}
         lines = [f"# {self.recipe.model.name}, {self.model.count_params():,} parameters", ""]
         lines += [f"Data: {self.recipe.data}", "", "Scores on the test set:", ""]
         lines += [f"- {name}: {value}" for name, value in scores.items()]
@@ -98,16 +129,25 @@ def load_run(folder, task: str | None = None) -> Run:
         task: the task that it must be of; None accepts any.
     """
     folder = Path(folder)
-    if not (folder / "model.keras").exists():
-        raise ValueError(f"{folder} holds no finished run: there is no {folder / 'model.keras'}")
+    checkpoints = Checkpoints(folder / "checkpoints")
+    is_finished = (folder / "model.keras").exists()
+    if not is_finished and not any(checkpoints.folder.glob("*.npz")):
+        raise ValueError(f"{folder} holds no trained model: neither model.keras nor a checkpoint")
     recipe = load_recipe(folder / "recipe.json")
     loaded = load_task(recipe.task)(recipe)
     if task is not None and recipe.task != task:
         raise ValueError(f"{folder} holds a {loaded.noun}, not a {load_task(task).noun}")
     loaded.restore(folder)
     register_classes()
-    model = keras.saving.load_model(folder / "model.keras", compile=False)
-    return Run(folder, recipe, loaded, model)
+    if is_finished:
+        model = keras.saving.load_model(folder / "model.keras", compile=False)
+    else:
+        model = loaded.make_model()
+        step = checkpoints.restore_best(model)
+        print(
+            f"{folder} is not finished: this is its best checkpoint, step {step:,}", file=sys.stderr
+        )
+    return Run(folder, recipe, loaded, model, is_finished)
 
 
 def plot_training_curves(run: Run, to: Path, format: str) -> Path:

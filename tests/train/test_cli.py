@@ -9,8 +9,8 @@ from tfx_transformer import __version__
 from tfx_transformer.export import FORMATS
 from tfx_transformer.layers import ATTENTION, POSITION
 from tfx_transformer.train import cli
-from tfx_transformer.train.cli import main, parse_train
-from tfx_transformer.train.recipes import MODULES, RECIPES
+from tfx_transformer.train.cli import main
+from tfx_transformer.train.recipes import MODULES
 
 
 def test_layers_lists_all_names(capsys):
@@ -59,51 +59,6 @@ def test_an_unknown_recipe_fails_even_with_help():
         main(["train", "translate_emojis", "--help"])
     with pytest.raises(SystemExit, match="unknown recipe 'x'; see tfx-transformer train --help"):
         main(["train", "x"])
-
-
-@pytest.mark.parametrize("name", sorted(RECIPES))
-def test_without_options_the_recipe_is_unchanged(name):
-    assert parse_train([name]) == (RECIPES[name], f"runs/{name}")
-
-
-def test_a_model_s_options_come_from_its_constructor():
-    recipe, folder = parse_train(
-        ["classify_cifar10_swin", "--model.window", "5", "--model.depth", "1", "2", "--folder", "x"]
-    )
-    assert recipe.model.options == {"drop_path": 0.1, "window": 5, "depth": (1, 2)}
-    assert (recipe.model.name, recipe.model.variant, folder) == ("swin", "cifar", "x")
-    mixer, _ = parse_train(["classify_cifar10_mixer", "--model.token-mlp-dim", "32"])
-    assert mixer.model.options["token_mlp_dim"] == 32
-    cnn, _ = parse_train(["classify_cifar10_hybrid", "--model.dims", "8", "16"])
-    assert cnn.model.options["dims"] == (8, 16)
-
-
-def test_another_model_has_its_own_options():
-    recipe, _ = parse_train(
-        ["classify_cifar10", "--model.name", "swin", "--model.variant", "cifar"]
-    )
-    assert recipe.model.name == "swin" and recipe.model.options == {}
-    with pytest.raises(SystemExit):
-        parse_train(["classify_cifar10", "--model.window", "5"])  # a ViT has no window
-    with pytest.raises(SystemExit, match="unknown model 'swim'; known: attention_cnn, bert"):
-        main(["train", "classify_cifar10", "--model.name=swim"])
-
-
-def test_none_is_an_option_where_a_constructor_takes_it():
-    recipe, _ = parse_train(["caption_flickr8k", "--model.attention", "none"])
-    assert recipe.model.options["attention"] is None
-    recipe, _ = parse_train(["translate_multi30k", "--model.tie", "none"])
-    assert recipe.model.options["tie"] == "none"
-
-
-def test_decoding_and_augmentation_options_come_from_their_classes():
-    recipe, _ = parse_train(
-        ["translate_multi30k", "--decoding.min-length", "3", "--decoding.coverage-penalty", "0.2"]
-    )
-    assert (recipe.decoding.min_length, recipe.decoding.coverage_penalty) == (3, 0.2)
-    assert recipe.decoding.width == 5  # the recipe's own
-    recipe, _ = parse_train(["classify_digits", "--augment.mixup", "0.3"])
-    assert recipe.augment.mixup == 0.3 and recipe.augment.crop == "none"
 
 
 def test_the_formats_of_an_export_are_those_of_the_package():
@@ -178,7 +133,7 @@ def test_only_runs_of_one_task_are_compared(run, classify_run):
 
 
 def test_a_wrong_value_is_reported_in_one_line(tmp_path):
-    with pytest.raises(SystemExit, match=r"^tfx-transformer: .* holds no finished run"):
+    with pytest.raises(SystemExit, match=r"^tfx-transformer: .* holds no trained model"):
         main(["translate", str(tmp_path), "red cat"])
     with pytest.raises(SystemExit, match=r"^tfx-transformer train: data.train must name a source"):
         main(["train", "translate_multi30k", "--folder", str(tmp_path / "run")])

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def test_half_precision_goes_on_with_its_loss_scale(recipe_of, ema, tmp_path):
 
 
 def test_a_folder_belongs_to_one_recipe(run, recipe_of):
-    with pytest.raises(ValueError, match="holds a run of another recipe: seed changed"):
+    with pytest.raises(ValueError, match="holds a run of another recipe: seed was 0, is 1; choose"):
         train(recipe_of(seed=1), run[0])
 
 
@@ -99,6 +100,45 @@ def test_a_killed_run_ends_in_the_same_weights(run, tmp_path):
         assert whole.files == resumed.files and len(whole.files) > 100
         for key in whole.files:
             np.testing.assert_array_equal(resumed[key], whole[key], err_msg=key)
+
+
+def test_a_stopped_run_continues_to_the_same_weights(run, tmp_path):
+    folder = tmp_path / "stopped"
+    command = [sys.executable, "-m", "tfx_transformer.train.cli", "train", "--resume", str(folder)]
+    folder.mkdir()
+    shutil.copy(run[0] / "recipe.json", folder)
+    for number, name in (
+        (signal.SIGTERM, "lock"),
+        (signal.SIGINT, "checkpoints/step_00000100.npz"),
+    ):
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        deadline = time.time() + 200
+        while not (folder / name).exists():
+            assert time.time() < deadline and process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(number)
+        errors = process.communicate(timeout=200)[1]
+        assert process.returncode == 128 + number and "Traceback" not in errors
+    assert (
+        f"of 300, with a checkpoint; continue with: tfx-transformer train --resume {folder}"
+        in errors
+    )
+
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    name = "checkpoints/step_00000300.npz"
+    with np.load(run[0] / name) as whole, np.load(folder / name) as resumed:
+        for key in whole.files:
+            np.testing.assert_array_equal(resumed[key], whole[key], err_msg=key)
+    with (
+        np.load(run[0] / "checkpoints/best.npz") as a,
+        np.load(folder / "checkpoints/best.npz") as b,
+    ):
+        assert a["step"] == b["step"]
+    again = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert f"{folder} is finished" in again.stdout
+    assert "step" not in again.stderr and "bleu" in result.stdout
 
 
 def test_files_must_be_named_for_every_split(recipe_of, tmp_path):

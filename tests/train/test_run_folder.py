@@ -1,5 +1,10 @@
+import shutil
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from tfx_transformer.train.recipe import save_recipe
 from tfx_transformer.train.run_folder import check_folder, load_run, open_folder
 from tfx_transformer.train.tasks import TASKS, load_task
 
@@ -57,7 +62,9 @@ def test_a_run_of_one_task_is_not_of_another(task, request):
 
 
 def test_a_folder_without_a_model_is_named(tmp_path):
-    with pytest.raises(ValueError, match="holds no finished run"):
+    with pytest.raises(
+        ValueError, match="holds no trained model: neither model.keras nor a checkpoint"
+    ):
         load_run(tmp_path)
 
 
@@ -71,5 +78,34 @@ def test_a_run_without_a_checkpoint_can_be_replaced(recipe_of, tmp_path):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints/step_00000010.npz").touch()
     check_folder(other, tmp_path)
-    with pytest.raises(ValueError, match="holds a run of another recipe: seed changed"):
+    with pytest.raises(ValueError, match="holds a run of another recipe: seed was 3, is 0; choose"):
         check_folder(recipe_of(), tmp_path)
+
+
+@pytest.mark.parametrize("task", RUNS)
+def test_an_unfinished_run_has_its_best_weights(task, request, tmp_path, capsys):
+    finished = request.getfixturevalue(RUNS[task])[0]
+    folder = tmp_path / "stopped"
+    shutil.copytree(finished, folder)
+    (folder / "model.keras").unlink()
+    run, whole = load_run(folder), load_run(finished)
+    assert "stopped is not finished: this is its best checkpoint, step " in capsys.readouterr().err
+    with np.load(folder / "checkpoints/best.npz") as best:
+        stored = [best[name] for name in best.files if name.startswith("weight/")]
+    for weight, own, array in zip(run.model.weights, whole.model.weights, stored, strict=True):
+        np.testing.assert_array_equal(weight, array)
+        assert weight.path == own.path
+    assert not run.is_finished and run.card().startswith("# ")
+
+
+def test_more_steps_are_another_run_only_if_the_schedule_depends_on_them(recipe_of, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints/step_00000010.npz").touch()
+    recipe = recipe_of()
+    save_recipe(recipe, tmp_path / "recipe.json")
+    check_folder(replace(recipe, steps=999), tmp_path)
+    recipe = replace(recipe, optimizer=replace(recipe.optimizer, schedule="cosine"))
+    save_recipe(recipe, tmp_path / "recipe.json")
+    check_folder(recipe, tmp_path)
+    with pytest.raises(ValueError, match="steps was 300, is 999 .the cosine schedule of the steps"):
+        check_folder(replace(recipe, steps=999), tmp_path)

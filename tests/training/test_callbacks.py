@@ -52,3 +52,12 @@ def test_a_repeated_step_replaces_its_line(tmp_path):
     assert log.read() == [{"step": 1, "bleu": 10.0}, {"step": 2, "bleu": 25.0}]
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[1]) == {"step": 2, "bleu": 25.0}
+
+
+def test_metrics_after_a_step_are_removed(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.truncate(1)
+    for step in (1, 2, 3):
+        log.add(step)
+    log.truncate(2)
+    assert [line["step"] for line in log.read()] == [1, 2]

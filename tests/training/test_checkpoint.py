@@ -77,3 +77,52 @@ def test_wrong_shapes_and_empty_folders_are_errors(tmp_path):
         checkpoints.restore(make_model(units=5))
     with pytest.raises(ValueError, match="there is no checkpoint in"):
         Checkpoints(tmp_path / "empty").average(2)
+
+
+def damage_cut(data):
+    return data[: len(data) // 2]
+
+
+def damage_zero(data):
+    return bytes(len(data))
+
+
+def damage_flip(data):
+    middle = len(data) // 3
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [damage_cut, damage_zero, damage_flip, lambda data: b""])
+def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_is_used(damage, tmp_path, capsys):
+    checkpoints, model = Checkpoints(tmp_path), make_model()
+    update(model, 1)
+    checkpoints.save(1, model)
+    other = make_model(seed=1)
+    latest = checkpoints.save(2, other)
+    latest.write_bytes(damage(latest.read_bytes()))
+    assert checkpoints.restore(other) == 1 and equal(other, model)
+    assert f"{latest} is damaged (" in capsys.readouterr().err
+    assert checkpoints.steps() == [1] and latest.with_name(f"{latest.name}.damaged").exists()
+
+
+def test_a_checkpoint_between_evaluations_is_the_latest_until_the_next_one(tmp_path):
+    checkpoints, model = Checkpoints(tmp_path), make_model()
+    checkpoints.save(10, model)
+    update(model, 2)
+    checkpoints.save_stopped(12, model)
+    other = make_model(seed=1)
+    assert checkpoints.restore(other) == 12 and equal(other, model)
+    assert checkpoints.steps() == [10]  # the average does not use it
+    checkpoints.save(20, model)
+    assert not list(tmp_path.glob("stopped_*"))
+
+
+def test_the_best_weights_know_their_step_and_the_latest_replace_damaged_ones(tmp_path):
+    checkpoints, model = Checkpoints(tmp_path), make_model()
+    checkpoints.save(3, model)
+    update(model, 1)
+    checkpoints.save_best(2, model)
+    other = make_model(seed=1)
+    assert checkpoints.restore_best(other) == 2 and equal(other, model)
+    checkpoints.best.write_bytes(b"PK")
+    assert checkpoints.restore_best(other) == 3 and not equal(other, model)

@@ -9,6 +9,8 @@ from pathlib import Path
 import keras
 from tqdm import tqdm
 
+from tfx_transformer.files import write_file
+
 FORMAT = "step {n_fmt}/{total_fmt}{postfix}, {remaining} left"
 
 
@@ -63,8 +65,7 @@ class StopAtNaN(keras.callbacks.Callback):
         if not math.isfinite(logs["loss"]):
             raise FloatingPointError(
                 f"the loss became {logs['loss']} at update {int(self.model.optimizer.iterations)}; "
-                "try a lower learning rate, a longer warm-up or clipping. The last checkpoint is "
-                "from before."
+                "try a lower learning rate, a longer warm-up or clipping, in another folder"
             )
 
 
@@ -86,6 +87,14 @@ class MetricsLog:
     def add(self, step: int, **metrics) -> None:
         lines = [line for line in self.read() if line["step"] < step]
         lines.append({"step": step} | metrics)
-        temporary = self.path.with_suffix(".half")
-        temporary.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-        temporary.rename(self.path)
+        self._write(lines)
+
+    def truncate(self, step: int) -> None:
+        """Remove the metrics of later steps, which a resumed run repeats."""
+        lines = self.read()
+        if lines and lines[-1]["step"] > step:
+            self._write([line for line in lines if line["step"] <= step])
+
+    def _write(self, lines: list[dict]) -> None:
+        text = (json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        write_file(self.path, "".join(text))

@@ -1,16 +1,27 @@
 """Training checkpoints: all variables of model and optimizer, to resume a run exactly.
 
 Moving averages and the states of random generators (dropout), which Keras's weight files omit, are
-included.
+included. The files are .npz archives, which hold a checksum (CRC-32) of each array.
 """
 
+import sys
+import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 
+from tfx_transformer.files import whole_file
+
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError)
+
 
 class Checkpoints:
-    """The checkpoints of one run, `step_<number>.npz` in a folder.
+    """The checkpoints of one run in a folder.
+
+    `step_<number>.npz` follow each evaluation; `stopped_<number>.npz` is written between two
+    evaluations when a run is stopped, and removed by the next checkpoint; `best.npz` has the best
+    score so far. A damaged file is reported and renamed to `<name>.damaged`.
 
     Args:
         folder: of the files.
@@ -21,38 +32,65 @@ class Checkpoints:
         self.folder, self.keep = Path(folder), keep
 
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, ascending."""
-        return sorted(int(path.stem[5:]) for path in self.folder.glob("step_????????.npz"))
+        """The steps that have a checkpoint after an evaluation, ascending."""
+        return sorted(map(step_of, self.folder.glob("step_????????.npz")))
 
     def path(self, step: int) -> Path:
         return self.folder / f"step_{step:08d}.npz"
 
+    @property
+    def best(self) -> Path:
+        return self.folder / "best.npz"
+
     def save(self, step: int, model) -> Path:
-        """Write a checkpoint atomically and delete the oldest."""
+        """Write a checkpoint and delete the oldest."""
         path = write_arrays(self.path(step), variable_values(model))
         for old in self.steps()[: -self.keep]:
             self.path(old).unlink()
+        for stopped in self.folder.glob("stopped_????????.npz"):
+            stopped.unlink()
         return path
 
+    def save_stopped(self, step: int, model) -> Path:
+        """Write a checkpoint between two evaluations."""
+        return write_arrays(self.folder / f"stopped_{step:08d}.npz", variable_values(model))
+
+    def save_best(self, step: int, model) -> Path:
+        """Write the weights with the best score so far."""
+        return write_arrays(self.best, variable_values(model) | {"step": np.array(step)})
+
     def restore(self, model) -> int:
-        """Load the latest checkpoint into the model and its optimizer → its step, 0 if none."""
-        steps = self.steps()
-        if steps:
-            assign_variables(model, self.path(steps[-1]))
-        return steps[-1] if steps else 0
+        """Load the latest sound checkpoint into model and optimizer → its step, 0 if none."""
+        for path in sorted(self.folder.glob("st*_????????.npz"), key=step_of, reverse=True):
+            arrays = read_arrays(path)
+            if arrays:
+                assign_variables(model, arrays)
+                return step_of(path)
+        return 0
+
+    def restore_best(self, model) -> int:
+        """Load the best weights, or the latest if these are missing or damaged → their step."""
+        arrays = read_arrays(self.best) if self.best.exists() else {}
+        if not arrays:
+            return self.restore(model)
+        assign_variables(model, arrays)
+        return int(arrays["step"])
 
     def average(self, count: int) -> dict[str, np.ndarray]:
         """The mean of the weights in the last `count` checkpoints (arXiv:1706.03762, 6.1)."""
-        paths = [self.path(step) for step in self.steps()[-count:]]
-        if not paths:
+        last = []
+        for step in self.steps()[-count:]:
+            arrays = read_arrays(self.path(step)).items()
+            last.append({name: array for name, array in arrays if name.startswith("weight/")})
+        sound = [weights for weights in last if weights]
+        if not sound:
             raise ValueError(f"there is no checkpoint in {self.folder}")
-        mean: dict[str, np.ndarray] = {}
-        for path in paths:
-            with np.load(path) as stored:
-                for name in stored.files:
-                    if name.startswith("weight/"):
-                        mean[name] = mean.get(name, 0) + stored[name].astype("float64") / len(paths)
-        return mean
+        return {n: np.mean([x[n] for x in sound], axis=0, dtype="float64") for n in sound[0]}
+
+
+def step_of(path: Path) -> int:
+    """The number in the name of a checkpoint."""
+    return int(path.stem.rpartition("_")[2])
 
 
 def variable_values(model) -> dict[str, np.ndarray]:
@@ -61,19 +99,26 @@ def variable_values(model) -> dict[str, np.ndarray]:
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> Path:
-    """Write an .npz file atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".half.npz")
-    np.savez(temporary, **arrays)  # type: ignore[arg-type]  # an array may have any name
-    temporary.rename(path)
+    """Write an .npz file, whole or not at all."""
+    with whole_file(path) as temporary:
+        np.savez(temporary, **arrays)  # type: ignore[arg-type]  # an array may have any name
     return path
 
 
-def assign_variables(model, arrays: Path | dict[str, np.ndarray]) -> None:
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; a damaged file is reported and set aside, and gives none."""
+    try:
+        with path.open("rb") as file, np.load(file) as stored:
+            return {name: stored[name] for name in stored.files}  # checks each checksum
+    except DAMAGED as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        path.rename(aside)
+        print(f"{path} is damaged ({error}); it is now {aside.name}", file=sys.stderr)
+        return {}
+
+
+def assign_variables(model, arrays: dict[str, np.ndarray]) -> None:
     """Assign stored values; every weight must be stored, other variables may be missing."""
-    if isinstance(arrays, Path):
-        with np.load(arrays) as stored:
-            arrays = {name: stored[name] for name in stored.files}
     for name, variable in _variables(model):
         if name not in arrays:
             if name.startswith("weight/"):

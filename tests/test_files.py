@@ -1,0 +1,54 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tfx_transformer.files import check_unlocked, lock_folder, whole_file, write_file
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "new/x.txt"
+    write_file(path, "old")
+    with pytest.raises(OSError, match="disk full"), whole_file(path) as temporary:
+        temporary.write_text("ne")
+        raise OSError("disk full")
+    assert path.read_text() == "old" and os.listdir(path.parent) == ["x.txt"]
+    with whole_file(path) as temporary:
+        temporary.write_text("new")
+        assert path.read_text() == "old" and temporary.suffix == ".txt"
+    assert path.read_text() == "new" and os.listdir(path.parent) == ["x.txt"]
+
+
+def test_bytes_and_names_that_are_not_utf8_are_written(tmp_path):
+    write_file(tmp_path / "a", b"\xff")
+    write_file(tmp_path / "b", "\udcff")
+    assert (tmp_path / "a").read_bytes() == b"\xff"
+    assert (tmp_path / "b").read_text() == r"\udcff"
+
+
+HOLD = """
+import sys, time
+from tfx_transformer.files import lock_folder
+with lock_folder(sys.argv[1]):
+    print("locked", flush=True)
+    time.sleep(100)
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_is_dead(tmp_path):
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"locked\n"
+        for enter in (check_unlocked, lambda folder: lock_folder(folder).__enter__()):
+            with pytest.raises(
+                ValueError, match=f'in use by another process: {{"pid": {other.pid}'
+            ):
+                enter(tmp_path)
+        other.kill()
+    assert (tmp_path / "lock").exists()  # left by the dead process
+    check_unlocked(tmp_path)
+    with lock_folder(tmp_path):
+        assert json.loads((tmp_path / "lock").read_text())["pid"] == os.getpid()
+    assert not (tmp_path / "lock").exists()
