@@ -5,9 +5,7 @@ import numpy as np
 from tfx_transformer.convert.layout import FLAX, QKV, TORCH, Layout
 
 NAMES = {
-    "self_attention/query": "{block}attn.qkv.{leaf}[query]",
-    "key": "{block}attn.qkv.{leaf}[key]",
-    "value": "{block}attn.qkv.{leaf}[value]",
+    "self_attention/qkv": "{block}attn.qkv.{leaf}[{part}]",
     "mlp/up": "{block}up.{leaf}",
     "patches": "{prefix}stem.{leaf}",
 }
@@ -31,7 +29,7 @@ def test_our_names_are_mapped_to_theirs():
 
 
 def test_names_of_encoder_and_decoder_blocks_are_mapped():
-    names = {"cross_key": "{block}k.{leaf}", "cross_value": "{block}v.{leaf}"}
+    names = {"cross_attention/key_value": "{block}{part[0]}.{leaf}"}
     blocks = Layout("some", "", "blocks.{i}.", (), names | {"encoder_norm": "norm.{leaf}"})
     assert blocks.stored_names("decoder_7/cross_attention/key_value/bias", None) == [
         "blocks.7.k.bias",

@@ -11,7 +11,7 @@ pretraining, are ignored. The files do not contain the number of attention heads
 
 from dataclasses import dataclass, replace
 
-from tfx_transformer.convert.layout import Layout
+from tfx_transformer.convert.layout import HUGGING_FACE_BLOCK, Layout
 
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
@@ -42,18 +42,13 @@ HUGGING_FACE = BERTLayout(
     pattern=r"(bert\.|)encoder\.layer\.\d+\.attention\.self\.",
     block="{prefix}encoder.layer.{i}.",
     head=("cls.", "classifier."),
-    names={
+    names=HUGGING_FACE_BLOCK
+    | {
         "tokens": "{prefix}embeddings.word_embeddings.weight",
         "segments": "{prefix}embeddings.token_type_embeddings.weight",
         "position_embedding": "{prefix}embeddings.position_embeddings.weight",
         "first_norm": "{prefix}embeddings.LayerNorm.{leaf}",
-        "self_attention/query": "{block}attention.self.query.{leaf}",
-        "key": "{block}attention.self.key.{leaf}",
-        "value": "{block}attention.self.value.{leaf}",
-        "self_attention/output": "{block}attention.output.dense.{leaf}",
         "self_norm": "{block}attention.output.LayerNorm.{leaf}",
-        "mlp/up": "{block}intermediate.dense.{leaf}",
-        "mlp/down": "{block}output.dense.{leaf}",
         "mlp_norm": "{block}output.LayerNorm.{leaf}",
         "pooler": "{prefix}pooler.dense.{leaf}",
         "head_dense": "cls.predictions.transform.dense.{leaf}",

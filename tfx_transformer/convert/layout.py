@@ -6,14 +6,35 @@ from typing import Any, Self
 
 import numpy as np
 
-SEPARATE = {  # our layers that checkpoints store in parts
-    "self_attention/key_value": ("key", "value"),
-    "cross_attention/key_value": ("cross_key", "cross_value"),
-}
 KERNEL_AXES = {2: (1, 0), 4: (3, 2, 0, 1)}  # (in, out) and (P, P, C, D) in PyTorch's order
 TORCH = {"kernel": "weight", "bias": "bias", "scale": "weight", "offset": "bias"}
 QKV = ("query", "key", "value")
+PARTS = {"query": ["query"], "key_value": ["key", "value"]}  # of our layers in checkpoints
 FLAX = {"kernel": "kernel", "bias": "bias", "scale": "scale", "offset": "bias"}
+
+
+TIMM_BLOCK = {
+    "self_norm": "{block}norm1.{leaf}",
+    "self_attention/qkv": "{block}attn.qkv.{leaf}[{part}]",
+    "self_attention/output": "{block}attn.proj.{leaf}",
+    "mlp_norm": "{block}norm2.{leaf}",
+    "mlp/up": "{block}mlp.fc1.{leaf}",
+    "mlp/down": "{block}mlp.fc2.{leaf}",
+}
+HUGGING_FACE_BLOCK = {
+    "self_norm": "{block}layernorm_before.{leaf}",
+    "self_attention/qkv": "{block}attention.self.{part}.{leaf}",
+    "self_attention/output": "{block}attention.output.dense.{leaf}",
+    "mlp_norm": "{block}layernorm_after.{leaf}",
+    "mlp/up": "{block}intermediate.dense.{leaf}",
+    "mlp/down": "{block}output.dense.{leaf}",
+}
+HUGGING_FACE_5_BLOCK = {
+    "self_attention/qkv": "{block}attention.{part[0]}_proj.{leaf}",
+    "self_attention/output": "{block}attention.o_proj.{leaf}",
+    "mlp/up": "{block}mlp.fc1.{leaf}",
+    "mlp/down": "{block}mlp.fc2.{leaf}",
+}
 
 
 @dataclass(frozen=True)
@@ -26,7 +47,8 @@ class Layout:
             checkpoint; its group is the prefix of all names of the encoder.
         block: how the names of block {i} start.
         head: how the names above the encoder start.
-        names: our layer, or a part of it as in `SEPARATE` → its name; {leaf} is one of `leaves`.
+        names: our layer → its name, with one of `leaves` as {leaf} and, for query and key_value of
+            an attention, or qkv for both, one of `QKV` as {part}.
         leaves: the last part of our weights' names → theirs.
         transposed: whether kernels are stored as (out, in), as in PyTorch.
         fused: part of the name of an array that holds several weights → the names of these.
@@ -81,10 +103,6 @@ class Layout:
         """The shape in the checkpoint of a weight that has this shape in our model."""
         return tuple(shape[axis] for axis in self.axes(weight, len(shape)))
 
-    def concat_axis(self, weight: str) -> int:
-        """The axis along which the parts of our weight are concatenated."""
-        return -1
-
     def unexpected_hint(self, name: str) -> str:
         """Advice for an array without a counterpart in the model."""
         return ""
@@ -98,15 +116,20 @@ class Layout:
         if kind:
             fields |= self.block_fields(kind, int(number), model)
             fields["block"] = self.block.format(**fields)
-        parts = SEPARATE.get(layer or leaf, (layer or leaf,))
-        return [self.names[part].format(**fields) for part in parts if part in self.names]
+        layer = layer or leaf
+        parent, _, last = layer.rpartition("/")
+        if last in PARTS and layer not in self.names:
+            layer = f"{parent}/qkv"
+        if layer not in self.names:
+            return []
+        return [self.names[layer].format(part=part, **fields) for part in PARTS.get(last, [""])]
 
     def pop_weight(self, arrays: dict[str, np.ndarray], weight: str, shape, model):
         """Removes the arrays of one of our weights → its value, or None, and a list of problems."""
         names, shape = self.stored_names(weight, model), list(shape)
         if not names:
             return None, [f"{weight} of the model has no counterpart in {self.family} weights"]
-        axis = self.concat_axis(weight)
+        axis = -1 if "key_value" in weight else 0
         shape[axis] //= len(names)
         stored = self.stored_shape(weight, tuple(shape), model)
         parts, problems = [], []

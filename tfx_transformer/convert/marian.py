@@ -41,14 +41,10 @@ HUGGING_FACE = Layout(
     head=(),
     names=TABLE_NAMES
     | {
-        "self_attention/query": "{block}self_attn.q_proj.{leaf}",
-        "key": "{block}self_attn.k_proj.{leaf}",
-        "value": "{block}self_attn.v_proj.{leaf}",
+        "self_attention/qkv": "{block}self_attn.{part[0]}_proj.{leaf}",
         "self_attention/output": "{block}self_attn.out_proj.{leaf}",
         "self_norm": "{block}self_attn_layer_norm.{leaf}",
-        "cross_attention/query": "{block}encoder_attn.q_proj.{leaf}",
-        "cross_key": "{block}encoder_attn.k_proj.{leaf}",
-        "cross_value": "{block}encoder_attn.v_proj.{leaf}",
+        "cross_attention/qkv": "{block}encoder_attn.{part[0]}_proj.{leaf}",
         "cross_attention/output": "{block}encoder_attn.out_proj.{leaf}",
         "cross_norm": "{block}encoder_attn_layer_norm.{leaf}",
         "mlp/up": "{block}fc1.{leaf}",

@@ -7,8 +7,13 @@ these libraries also attend to the zero padding.
 
 from dataclasses import dataclass, replace
 
-from tfx_transformer.convert.layout import QKV, Layout
-from tfx_transformer.convert.vit import HUGGING_FACE_5_BLOCK, TIMM_BLOCK
+from tfx_transformer.convert.layout import (
+    HUGGING_FACE_5_BLOCK,
+    HUGGING_FACE_BLOCK,
+    QKV,
+    TIMM_BLOCK,
+    Layout,
+)
 
 
 @dataclass(frozen=True)
@@ -59,20 +64,13 @@ HUGGING_FACE = SwinLayout(  # files of all versions
     pattern=r"(swin\.|)encoder\.layers\.\d+\.blocks\.\d+\.attention\.self\.",
     block="{prefix}encoder.layers.{stage}.blocks.{i}.",
     head=("classifier.",),
-    names={
+    names=HUGGING_FACE_BLOCK
+    | {
         "patches": "{prefix}embeddings.patch_embeddings.projection.{leaf}",
         "patch_norm": "{prefix}embeddings.norm.{leaf}",
         "merge_norm": "{prefix}encoder.layers.{before}.downsample.norm.{leaf}",
         "reduction": "{prefix}encoder.layers.{before}.downsample.reduction.{leaf}",
-        "self_norm": "{block}layernorm_before.{leaf}",
         "self_attention": "{block}attention.self.relative_position_bias_table",
-        "self_attention/query": "{block}attention.self.query.{leaf}",
-        "key": "{block}attention.self.key.{leaf}",
-        "value": "{block}attention.self.value.{leaf}",
-        "self_attention/output": "{block}attention.output.dense.{leaf}",
-        "mlp_norm": "{block}layernorm_after.{leaf}",
-        "mlp/up": "{block}intermediate.dense.{leaf}",
-        "mlp/down": "{block}output.dense.{leaf}",
         "last_norm": "{prefix}layernorm.{leaf}",
         "head": "classifier.{leaf}",
     },

@@ -19,7 +19,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from keras import ops
 
-from tfx_transformer.convert.layout import FLAX, QKV, Layout
+from tfx_transformer.convert.layout import (
+    FLAX,
+    HUGGING_FACE_5_BLOCK,
+    HUGGING_FACE_BLOCK,
+    QKV,
+    TIMM_BLOCK,
+    Layout,
+)
 from tfx_transformer.layers.position import LearnedPosition
 
 
@@ -51,9 +58,6 @@ class ViTLayout(Layout):
         ]
         return [name.format(prefix=self.prefix) for name in names[: model.num_tokens]]
 
-    def concat_axis(self, weight):
-        return 0 if weight == "tokens/tokens" else super().concat_axis(weight)
-
     def unexpected_hint(self, name):
         return '; pool="mean_first" has one' if name.startswith("fc_norm.") else ""
 
@@ -68,24 +72,6 @@ class ViTLayout(Layout):
         return super().stored_shape(weight, shape, model)
 
 
-TIMM_BLOCK = {
-    "self_norm": "{block}norm1.{leaf}",
-    "self_attention/query": "{block}attn.qkv.{leaf}[query]",
-    "key": "{block}attn.qkv.{leaf}[key]",
-    "value": "{block}attn.qkv.{leaf}[value]",
-    "self_attention/output": "{block}attn.proj.{leaf}",
-    "mlp_norm": "{block}norm2.{leaf}",
-    "mlp/up": "{block}mlp.fc1.{leaf}",
-    "mlp/down": "{block}mlp.fc2.{leaf}",
-}
-HUGGING_FACE_5_BLOCK = {
-    "self_attention/query": "{block}attention.q_proj.{leaf}",
-    "key": "{block}attention.k_proj.{leaf}",
-    "value": "{block}attention.v_proj.{leaf}",
-    "self_attention/output": "{block}attention.o_proj.{leaf}",
-    "mlp/up": "{block}mlp.fc1.{leaf}",
-    "mlp/down": "{block}mlp.fc2.{leaf}",
-}
 TIMM = ViTLayout(
     family="timm",
     pattern=r"()blocks\.\d+\.attn\.",
@@ -112,20 +98,14 @@ HUGGING_FACE = ViTLayout(  # files of all versions
     pattern=r"(vit\.|deit\.|)encoder\.layer\.\d+\.attention\.",
     block="{prefix}encoder.layer.{i}.",
     head=("classifier.", "cls_classifier.", "distillation_classifier."),
-    names={
+    names=HUGGING_FACE_BLOCK
+    | {
         "patches": "{prefix}embeddings.patch_embeddings.projection.{leaf}",
         "class_token": "{prefix}embeddings.cls_token",
         "distillation_token": "{prefix}embeddings.distillation_token",
         "token_position": "{prefix}embeddings.position_embeddings[tokens]",
         "position_embedding": "{prefix}embeddings.position_embeddings[patches]",
-        "self_norm": "{block}layernorm_before.{leaf}",
-        "self_attention/query": "{block}attention.attention.query.{leaf}",
-        "key": "{block}attention.attention.key.{leaf}",
-        "value": "{block}attention.attention.value.{leaf}",
-        "self_attention/output": "{block}attention.output.dense.{leaf}",
-        "mlp_norm": "{block}layernorm_after.{leaf}",
-        "mlp/up": "{block}intermediate.dense.{leaf}",
-        "mlp/down": "{block}output.dense.{leaf}",
+        "self_attention/qkv": "{block}attention.attention.{part}.{leaf}",
         "last_norm": "{prefix}layernorm.{leaf}",
         "head_0": "classifier.{leaf}",
         "head_1": "distillation_classifier.{leaf}",
@@ -149,9 +129,7 @@ AUGREG = ViTLayout(
         "token_position": "Transformer/posembed_input/pos_embedding[tokens]",
         "position_embedding": "Transformer/posembed_input/pos_embedding[patches]",
         "self_norm": "{block}LayerNorm_0/{leaf}",
-        "self_attention/query": "{block}MultiHeadDotProductAttention_1/query/{leaf}",
-        "key": "{block}MultiHeadDotProductAttention_1/key/{leaf}",
-        "value": "{block}MultiHeadDotProductAttention_1/value/{leaf}",
+        "self_attention/qkv": "{block}MultiHeadDotProductAttention_1/{part}/{leaf}",
         "self_attention/output": "{block}MultiHeadDotProductAttention_1/out/{leaf}",
         "mlp_norm": "{block}LayerNorm_2/{leaf}",
         "mlp/up": "{block}MlpBlock_3/Dense_0/{leaf}",
