@@ -7,6 +7,7 @@ length share a batch, padded to one of at most four lengths; see `epoch_batches`
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -124,12 +125,12 @@ class CaptionBatches(BucketedBatches):
         self.inputs, self.targets = (ids.to_tensor(PAD).numpy() for ids in shift(texts.ids))
         self.batch_size = rows = min(batch_size, len(self.image_rows))
         super().__init__(texts.lengths, dict.fromkeys(best_widths(texts.lengths), rows), seed)
+        self.images: Any = captions.items if features is None else features
         if features is not None:
-            self.images, self.image_key = features, "features"
+            self.image_key = "features"
             image_spec = tf.TensorSpec([rows, *features.shape[1:]], tf.float32)
         else:
-            self.images, self.image_key = captions.items, "image"
-            self.map_example = self._augment
+            self.image_key, self.map_example = "image", self._augment
             image_spec = tf.TensorSpec([rows], tf.string)
         tokens = [tf.TensorSpec([rows, None], dtype) for dtype in (tf.int32, tf.int32, tf.float32)]
         self.signature = (image_spec, tf.TensorSpec([rows, 2], tf.int32), *tokens)
