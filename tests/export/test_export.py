@@ -119,9 +119,10 @@ def test_the_rest_of_an_interrupted_export_is_replaced(classifier, tmp_path, mon
 
 
 def test_what_cannot_be_exported_is_refused(translator, exports, tmp_path):
-    with pytest.raises(ValueError, match="unknown format 'coreml'; known: ctranslate2, litert"):
+    known = ", ".join(FORMATS)
+    with pytest.raises(ValueError, match=f"unknown format 'coreml'; known: {known}"):
         export(translator, tmp_path / "export", format="coreml")
-    known = "ctranslate2 or saved_model"
+    known = " or ".join(name for name, x in FORMATS.items() if "translator" in x.KINDS)
     with pytest.raises(ValueError, match=f"format of a translator must be {known}; got litert"):
         export(translator, tmp_path / "export", format="litert")
     with pytest.raises(TypeError, match="unexpected keyword argument 'max_positions'"):

@@ -40,5 +40,5 @@ def test_a_run_is_exported_to_litert(classify_run, tmp_path):
 
 def test_a_format_for_translators_is_refused(classify_run, tmp_path):
     command = ["export", str(classify_run[0]), "--to", str(tmp_path / "out")]
-    with pytest.raises(SystemExit, match="of a classifier must be litert or onnx or saved_model"):
+    with pytest.raises(SystemExit, match="of a classifier must be .*litert.* or saved_model"):
         main([*command, "--format", "ctranslate2"])
