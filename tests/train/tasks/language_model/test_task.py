@@ -72,7 +72,7 @@ def test_the_best_weights_are_those_of_the_greatest_log_probability(language_run
     lines = (language_run[0] / "metrics.jsonl").read_text().splitlines()
     best = max(map(json.loads, lines), key=lambda line: line["log_prob"])["step"]
     with np.load(folder / "best.npz") as kept, np.load(folder / f"step_{best:08d}.npz") as file:
-        for key in kept.files:
+        for key in {*kept.files} - {"step"}:
             np.testing.assert_array_equal(kept[key], file[key])
 
 
