@@ -13,7 +13,14 @@ import keras
 from keras import ops
 
 from tfx_transformer.checks import check_choice, check_positive, check_rate
-from tfx_transformer.layers import NORM, POSITION, TokenEmbedding, TransformerBlock
+from tfx_transformer.layers import (
+    ATTENTION,
+    NORM,
+    POSITION,
+    MultiHeadAttention,
+    TokenEmbedding,
+    TransformerBlock,
+)
 from tfx_transformer.layers.dense import apply_dense, build_dense
 from tfx_transformer.layers.masks import causal_mask, padding_mask
 from tfx_transformer.models.base import BaseModel, run_blocks
@@ -33,9 +40,10 @@ class Transformer(BaseModel):
         decoder_depth: number of decoder blocks, `depth` by default; few make decoding fast.
         source_vocab_size: size of the source vocabulary, if it has its own.
         tie: which embedding tables are shared: "all" (source, target and output), "output" (target
-            and output) or "none"; None shares what the vocabularies allow.
+            and output) or "none"; None is "output" if `source_vocab_size` is given, else "all".
         output_bias: whether a learned bias is added to the logits.
-        position: a name in POSITION that acts on tokens, or a dict of its options.
+        position: a name in POSITION, or a dict of its options. "rotary" and "relative" act inside
+            self-attention; "learned" has 1024 positions, or its option `max_length`.
         memory: encoder output that decoder block i attends to: "final", of the last encoder block,
             or "layerwise", of encoder block i.
         attention: a name in ATTENTION, or a dict of its options.
@@ -94,7 +102,7 @@ class Transformer(BaseModel):
                 'memory="layerwise" needs stacks of one depth; '
                 f"got depth={depth}, decoder_depth={decoder_depth}"
             )
-        tie = tie or ("output" if source_vocab_size not in (None, vocab_size) else "all")
+        tie = tie or ("all" if source_vocab_size is None else "output")
         self.decoder_depth, self.tie = decoder_depth, tie
 
         shared = {"dtype": self.dtype_policy}
@@ -103,17 +111,27 @@ class Transformer(BaseModel):
         if tie != "all":
             size = source_vocab_size or vocab_size
             self.source_embedding = TokenEmbedding(size, dim, name="source_embedding", **shared)
-        self.source_position = POSITION.make(position, name="source_position", **shared)
-        self.target_position = POSITION.make(position, name="target_position", **shared)
+        position, self_attention = place_position(position, attention)
+        self.source_position = position and POSITION.make(
+            position, name="source_position", **shared
+        )
+        self.target_position = position and POSITION.make(
+            position, name="target_position", **shared
+        )
         self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
 
-        self.encoder = self.make_blocks(TransformerBlock, depth, "encoder")
-        self.decoder = self.make_blocks(
-            TransformerBlock, decoder_depth, "decoder", cross_attention=attention
-        )
+        kinds = {"attention": self_attention}
+        self.encoder = self.make_blocks(TransformerBlock, depth, "encoder", **kinds)
+        kinds["cross_attention"] = attention
+        self.decoder = self.make_blocks(TransformerBlock, decoder_depth, "decoder", **kinds)
         if norm_first:
             self.encoder_norm = NORM.make(norm, name="encoder_norm", **shared)
             self.decoder_norm = NORM.make(norm, name="decoder_norm", **shared)
+
+    @property
+    def positions(self):
+        """The position layers before the first blocks; none if positions are inside attention."""
+        return [layer for layer in (self.source_position, self.target_position) if layer]
 
     def input_shapes(self):
         return {"source": (None, None), "target": (None, None)}
@@ -123,7 +141,7 @@ class Transformer(BaseModel):
         self.target_embedding.build((None, None))
         if self.tie != "all":
             self.source_embedding.build((None, None))
-        for layer in (self.source_position, self.target_position, *self.encoder):
+        for layer in (*self.positions, *self.encoder):
             layer.build(shape)
         for layer in self.decoder:
             layer.build(shape, shape)
@@ -138,11 +156,10 @@ class Transformer(BaseModel):
 
     def layer_groups(self):
         embeddings = [self.source_embedding, self.target_embedding]
-        positions = [self.source_position, self.target_position]
         blocks = [[block] for block in (*self.encoder, *self.decoder)]
         if self.norm_first:
             blocks[self.depth - 1].append(self.encoder_norm)
-        return [embeddings + positions, *blocks]
+        return [embeddings + self.positions, *blocks]
 
     def call(self, inputs, training=None):
         memory, source_mask, _ = self.encode(inputs["source"], training=training)
@@ -153,7 +170,8 @@ class Transformer(BaseModel):
         (B, 1, 1, S); and the attention maps."""
         mask = padding_mask(source)
         token_mask = mask[:, 0, 0]
-        x = self.source_position(self.source_embedding(source))
+        x = self.source_embedding(source)
+        x = self.source_position(x) if self.source_position else x
         x = self.drop(x, training=training)
         outputs, maps, _ = run_blocks(
             self.encoder, x, attention_mask=mask, token_mask=token_mask, training=training
@@ -166,7 +184,8 @@ class Transformer(BaseModel):
     def decode(self, target, memory, source_mask, caches=None, index=0, training=None):
         """(B, T) at positions index … → logits (B, T, V), attention maps, new caches."""
         token_mask = ops.not_equal(target, 0)
-        x = self.target_position(self.target_embedding(target), start=index)
+        x = self.target_embedding(target)
+        x = self.target_position(x, start=index) if self.target_position else x
         x = self.drop(x, training=training)
         length = ops.shape(target)[1]
         causal = None if caches else causal_mask(length, length)
@@ -218,3 +237,18 @@ class Transformer(BaseModel):
         """{"encoder_0/self": (B, H, S, S), "decoder_0/self": (B, H, T, T), "…/cross": …}."""
         memory, mask, maps = self.encode(inputs["source"])
         return maps | self.decode(inputs["target"], memory, mask)[1]
+
+
+def place_position(position, attention):
+    """Where a position layer acts → (position on tokens or None, spec of self-attention)."""
+    kind, options = POSITION.find(position)
+    if kind is POSITION["sincos_2d"]:
+        raise ValueError(f"position must be of a sequence, not of an image; got {position!r}")
+    if kind is POSITION["learned"]:
+        return {"kind": "learned", "max_length": 1024} | options, attention
+    if kind.acts_on == "tokens":
+        return position, attention
+    if not issubclass(ATTENTION.find(attention)[0], MultiHeadAttention):
+        raise ValueError(f"position={position!r} needs multi-head attention; got {attention=}")
+    own = attention if isinstance(attention, dict) else {"kind": attention}
+    return None, {"position": position} | own

@@ -146,7 +146,10 @@ class ViT(ImageModel):
         if position == "learned":
             position = {"kind": "learned", "max_length": grid[0] * grid[1], "grid": grid}
         if POSITION.find(position)[0].acts_on != "tokens":
-            raise ValueError(f"position={position!r} belongs inside of attention")
+            raise ValueError(
+                f"position={position!r} acts inside attention: "
+                f'set attention={{"kind": "multi_head", "position": {position!r}}}'
+            )
         shared = {"dtype": self.dtype_policy}
         self.position_embedding = POSITION.make(position, name="position_embedding", **shared)
         if num_tokens:

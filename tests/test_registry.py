@@ -27,3 +27,11 @@ def test_the_spec_is_not_changed():
 def test_an_unknown_spec_lists_the_known(spec):
     with pytest.raises(ValueError, match=r"unknown part .*; known: part"):
         PARTS.make(spec)
+
+
+def test_missing_and_unknown_options_are_named():
+    with pytest.raises(ValueError, match="^part {'kind': 'part', 'shade': 1}: .*'shade'$"):
+        PARTS.make({"kind": "part", "shade": 1})
+    sized = Registry("part", {"sized": lambda size: size})
+    with pytest.raises(ValueError, match="^part 'sized': missing a required argument: 'size'$"):
+        sized.make("sized")

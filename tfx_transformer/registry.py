@@ -1,5 +1,6 @@
 """Registries: classes by name, built from a name or a dict of options."""
 
+import inspect
 from typing import Any
 
 Spec = str | dict[str, Any]  # "multi_head" or {"kind": "grouped_query", "num_kv_heads": 2}
@@ -23,4 +24,8 @@ class Registry(dict):
     def make(self, spec: Spec, **shared) -> Any:
         """Builds the class of a spec; options in the spec override shared ones."""
         part, options = self.find(spec)
+        try:
+            inspect.signature(part).bind(**shared | options)
+        except TypeError as error:  # a missing or an unknown argument
+            raise ValueError(f"{self.what} {spec!r}: {error}") from None
         return part(**shared | options)

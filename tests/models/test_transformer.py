@@ -17,6 +17,9 @@ OPTIONS = {
     "two tables tied": {"tie": "output", "source_vocab_size": 8},
     "nothing tied": {"tie": "none", "source_vocab_size": 8},
     "learned positions": {"position": {"kind": "learned", "max_length": 9}},
+    "learned positions by name": {"position": "learned"},
+    "rotary positions": {"position": "rotary"},
+    "relative positions": {"position": {"kind": "relative", "max_distance": 2}},
     "step numbers": {"position": "index"},
     "layer by layer": {"memory": "layerwise", "norm_first": True},
     "rotary, grouped": {
@@ -63,9 +66,37 @@ def test_tie_shares_the_embedding_tables():
     assert count(tie="output") - count() == 11 * 16
     assert count(tie="output", source_vocab_size=8) - count() == 8 * 16
     assert count(source_vocab_size=8) == count(tie="output", source_vocab_size=8)
+    assert count(source_vocab_size=11) == count(tie="output")  # of one size, but not the same
+    assert count(source_vocab_size=11, tie="all") == count()
     assert count(tie="none") - count() == 2 * 11 * 16
     with pytest.raises(ValueError, match='tie="all" needs one vocabulary; got source_vocab_size=8'):
         create_model("transformer", "test", vocab_size=11, source_vocab_size=8, tie="all")
+
+
+def test_positions_inside_attention_are_those_of_self_attention():
+    inside = {"kind": "local", "window": 3, "position": "rotary"}
+    for attention in ("multi_head", {"kind": "local", "window": 3}):
+        model = create_model(
+            "transformer", "test", vocab_size=11, position="rotary", attention=attention
+        )
+        assert model.positions == []
+        for block in (*model.encoder, *model.decoder):
+            assert block.self_attention.position == "rotary"
+        assert model.decoder[0].context_attention.position is None
+    assert block.attention == inside
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"position": "relative", "attention": "dot"}, "needs multi-head attention; got .*'dot'"),
+        ({"position": "sincos_2d"}, "position must be of a sequence, not of an image"),
+        ({"position": "far"}, "unknown position 'far'"),
+    ],
+)
+def test_positions_that_cannot_be_used_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        create_model("transformer", "test", vocab_size=11, **options)
 
 
 @pytest.mark.parametrize("tie", ["all", "none"])

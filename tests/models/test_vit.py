@@ -1,5 +1,7 @@
 """The Vision Transformer: published parameter counts, its definition in NumPy, its options."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -178,3 +180,14 @@ def test_wrong_options_are_named():
         create_model("vit", "test", num_classes=5, pool="max")
     with pytest.raises(ValueError, match="unknown num_tokens 3; known: 0, 1, 2"):
         create_model("vit", "test", num_classes=5, num_tokens=3)
+
+
+@pytest.mark.parametrize("name", ["vit", "pixel_transformer"])
+@pytest.mark.parametrize("position", ["rotary", "relative"])
+def test_positions_inside_attention_are_options_of_attention(name, position):
+    message = f'set attention={{"kind": "multi_head", "position": \'{position}\'}}'
+    with pytest.raises(ValueError, match=re.escape(message)):
+        create_model(name, "test", num_classes=3, position=position)
+    create_model(
+        name, "test", num_classes=3, attention={"kind": "multi_head", "position": position}
+    )

@@ -64,7 +64,11 @@ def check_model(model) -> None:
         ("norm", "layer", norm is NORM["layer"]),
         ("activation", f"one of {', '.join(ACTIVATIONS)}", model.activation in ACTIVATIONS),
         ("position", "sinusoidal or learned", has_table),
-        ("position", "added, not projected", position.combine == "add" and not position.project),
+        (
+            "position",
+            "added, not projected",
+            has_table and position.combine == "add" and not position.project,
+        ),
     )
     for name, rule, is_met in rules:
         if not is_met:

@@ -56,7 +56,6 @@ def plot_blocks(model, maps, result: Translation, path, layer: int, word) -> lis
     )
     source, target, inputs = result.source_pieces, result.pieces, ["<s>", *result.pieces[:-1]]
     index = find_word(word, source)
-    positions = model.source_position(np.zeros((1, POSITIONS, model.dim), "float32"))[0]
     mask = causal_mask(len(inputs), len(inputs))[0, 0]
     block = f"block {layer + 1}"
     titles = {
@@ -64,16 +63,21 @@ def plot_blocks(model, maps, result: Translation, path, layer: int, word) -> lis
         "decoder": f"decoder self-attention, {block}",
         "cross": f"cross-attention, {block}",
     }
-    return [
+    paths = [
         plot_heads(encoder, path("encoder_heads"), source, source, titles["encoder"]),
         plot_heads(decoder, path("decoder_heads"), inputs, inputs, titles["decoder"]),
         plot_heads(cross, path("cross_heads"), target, source, titles["cross"]),
         plot_word(
             encoder[:, index], path("word"), source, index, f"attention from one word, {block}"
         ),
-        plot_positions(np.asarray(positions), path("positions"), "position encoding"),
         plot_mask(np.asarray(mask), path("mask"), inputs, inputs, "causal mask"),
     ]
+    if model.source_position:
+        length = getattr(model.source_position, "max_length", POSITIONS)
+        zeros = np.zeros((1, min(POSITIONS, length), model.dim), "float32")
+        positions = np.asarray(model.source_position(zeros))[0]
+        paths.append(plot_positions(positions, path("positions"), "position encoding"))
+    return paths
 
 
 def find_word(word: str | None, pieces: list[str]) -> int:

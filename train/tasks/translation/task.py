@@ -31,6 +31,8 @@ class TranslationTask(Task):
     metric, unit = "bleu", "tokens"
 
     def load_data(self):
+        if not self.recipe.data.joint and self.recipe.model.options.get("tie") == "all":
+            raise ValueError("model.tie=all needs one vocabulary; got data.joint=False")
         self.pairs = {split: load_split(self.recipe.data, split) for split in SPLITS}
 
     def prepare(self, folder, replicas):

@@ -12,7 +12,7 @@ def test_all_pictures_are_drawn(run, tmp_path, format):
     paths = loaded.task.plot(loaded, "red old dog", tmp_path, format=format)
     assert [path.stem for path in paths] == [
         *("curves", "alignment", "encoder_heads", "decoder_heads", "cross_heads"),
-        *("word", "positions", "mask"),
+        *("word", "mask", "positions"),
     ]
     assert all(path.suffix == f".{format}" and path.stat().st_size > 3000 for path in paths)
 

@@ -7,7 +7,7 @@ import pytest
 from tfx_transformer.data import END, START
 from tfx_transformer.train.recipes import RECIPES
 from tfx_transformer.train.run_folder import load_run
-from tfx_transformer.train.tasks.translation.task import load_split
+from tfx_transformer.train.tasks.translation.task import TranslationTask, load_split
 
 
 def test_perplexity_is_of_the_real_tokens_one_by_one(run):
@@ -41,3 +41,18 @@ def test_files_must_be_named_for_every_split(recipe_of):
         load_split(data, "validation")
     with pytest.raises(ValueError, match="data.train must name a source"):
         load_split(RECIPES["translate_multi30k"].data)
+
+
+def test_two_vocabularies_have_two_tables(recipe_of, tmp_path):
+    recipe = recipe_of()
+    recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, joint=False))
+    tied = dataclasses.replace(recipe, model=recipe.model.replace(tie="all"))
+    with pytest.raises(ValueError, match="model.tie=all needs one vocabulary; got data.joint=Fals"):
+        TranslationTask(tied).load_data()
+    task = TranslationTask(recipe)
+    task.load_data()
+    task.prepare(tmp_path, 1)
+    source, target = task.tokenizers
+    task.tokenizers = (source, source)  # of one size
+    model = task.make_model()
+    assert model.source_embedding is not model.target_embedding
