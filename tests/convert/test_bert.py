@@ -143,6 +143,24 @@ def test_a_new_head_is_added_to_a_pretrained_encoder(prefix, read, weights_by_pa
     np.testing.assert_array_equal(model.encode(inputs)[0], whole.encode(inputs)[0])
 
 
+@pytest.mark.parametrize("head", [None, "classify"])
+def test_a_file_without_pooler_gives_all_but_a_new_pooler_and_head(head, read, weights_by_path):
+    """As BertForMaskedLM saves it."""
+    state = read("hugging_face_bert_mlm")
+    assert not any("pooler" in name for name in state)
+    model = make(head=head, num_classes=7 if head == "classify" else None)
+    model.build((None, None))
+    before = weights_by_path(model)
+    kept = load_weights(model, state, head=False)
+    new = ["pooler/kernel", "pooler/bias"]
+    new += ["head_class/kernel", "head_class/bias"] if head == "classify" else []
+    assert kept == new
+    for path, array in weights_by_path(model).items():
+        assert np.array_equal(array, before[path]) == (path.split("/", 1)[1] in new), path
+    with pytest.raises(ValueError, match="pooler.dense.weight is missing, .*; head=False skips it"):
+        load_weights(model, state)
+
+
 def test_a_loaded_model_is_restored_from_a_keras_file(tmp_path):
     model = make(head="mlm")
     load_weights(model, FIXTURES / "hugging_face_bert_mlm.safetensors")

@@ -162,6 +162,66 @@ def test_an_unsupported_config_is_refused(name, changes, message, folder):
         load_pretrained("vit", folder(f"hugging_face_{name}", **changes))
 
 
+@pytest.mark.parametrize(
+    "name, kind, activation, epsilon",
+    [
+        ("bert", "bert", "gelu", 1e-12),
+        ("vit", "vit", "gelu", 1e-12),
+        ("deit", "vit", "gelu", 1e-12),
+        ("swin", "swin", "gelu", 1e-5),
+        ("gpt", "gpt", "gelu_tanh", 1e-5),
+    ],
+)
+@pytest.mark.parametrize("are_null", [False, True], ids=["missing", "null"])
+def test_a_missing_activation_or_epsilon_is_that_of_hugging_face(
+    name, kind, activation, epsilon, are_null, folder
+):
+    path = folder(f"hugging_face_{name}") / "config.json"
+    config = json.loads(path.read_text())
+    for key in ("hidden_act", "layer_norm_eps", "activation_function", "layer_norm_epsilon"):
+        if config.pop(key, None) is not None and are_null:
+            config[key] = None
+    path.write_text(json.dumps(config))
+    options = read_options(kind, path.with_name("model.safetensors"))
+    assert options["activation"] == activation
+    assert options["norm"] == {"kind": "layer", "epsilon": epsilon}
+
+
+HOSTILE = {  # changes of a config → a part of the message
+    "huge width": ({"hidden_size": 10**7}, r"its sizes need [\d,]+ weights or more; model.safet"),
+    "huge depth": ({"num_hidden_layers": 10**7}, r"its sizes need [\d,]+ weights or more"),
+    "huge feed-forward": ({"intermediate_size": 10**9}, "its sizes need"),
+    "huge image": ({"image_size": 10**7}, "image_size must not exceed 8192 pixels"),
+    "huge patches": ({"patch_size": 10**5}, "its sizes need"),
+    "negative": ({"hidden_size": -12}, "dim must be a whole number above zero"),
+    "text": ({"num_attention_heads": "3"}, "num_heads must be a whole number above zero"),
+    "list": ({"num_hidden_layers": [[2]]}, "depth must be a whole number above zero"),
+    "activation": ({"hidden_act": ["gelu"]}, "activation in config.json must be one of"),
+    "epsilon": ({"layer_norm_eps": "tiny"}, "epsilon must be above zero"),
+    "type": ({"model_type": ["vit"]}, "model_type must be one of"),
+    "class": ({"architectures": 7}, "config.json is damaged or not supported"),
+    "labels": ({"id2label": 7}, "config.json is damaged or not supported"),
+    "scaling": ({"scale_attn_weights": False}, "scale_attn_weights must be True; got False"),
+    "decoder": ({"is_decoder": True}, "is_decoder must be False; got True"),
+}
+
+
+@pytest.mark.parametrize("changes, message", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_config_is_refused_before_the_model_is_built(changes, message, folder):
+    path = folder("hugging_face_vit", **changes) / "model.safetensors"
+    with pytest.raises(ValueError, match=message) as error:
+        read_options("vit", path)
+    assert "config.json" in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[1]", "{", '{"x": NaN}', "\x00", "{}" * 9])
+def test_a_config_that_is_no_json_object_is_refused(content, folder):
+    path = folder("hugging_face_vit") / "config.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"config.json is damaged or not supported: [^\n]*$"):
+        read_options("vit", path)
+
+
 def test_missing_sizes_are_named(folder):
     path = folder("hugging_face_vit") / "config.json"
     config = json.loads(path.read_text())

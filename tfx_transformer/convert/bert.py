@@ -18,7 +18,10 @@ OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm
 
 @dataclass(frozen=True)
 class BERTLayout(Layout):
-    """Ignores the heads that the model does not have; old files name norms as in TensorFlow."""
+    """Ignores the heads that the model does not have; old files name norms as in TensorFlow.
+
+    A file without a pooler, such as of BertForMaskedLM, leaves that of the model new, like a head.
+    """
 
     def for_model(self, weights, model):
         super().for_model(weights, model)
@@ -29,7 +32,9 @@ class BERTLayout(Layout):
             unused += [r"cls\.seq_relationship\.", r"(bert\.)?pooler\."]
         if model.head != "classify":
             unused.append(r"classifier\.")
-        return replace(self, unused="|".join(unused))
+        has_pooler = f"{self.prefix}pooler.dense.weight" in weights
+        head = self.model_head if has_pooler else (*self.model_head, "pooler/")
+        return replace(self, unused="|".join(unused), model_head=head)
 
     def split(self, name, array, model):
         for old, new in OLD_NAMES.items():

@@ -11,10 +11,12 @@ import numpy as np
 
 from tfx_transformer.convert.layout import Layout
 from tfx_transformer.convert.torch_file import read_torch
+from tfx_transformer.untrusted import read_npz, reading
 
 TORCH_SUFFIXES = (".bin", ".pt", ".pth")
 SUFFIXES = (".safetensors", ".npz", *TORCH_SUFFIXES)
 MAX_PROBLEMS = 8  # listed in an error
+NUMBERS = "biufV"  # kinds of dtypes; V is bfloat16
 
 
 def read_weights(path: str | Path) -> dict[str, np.ndarray]:
@@ -27,11 +29,11 @@ def read_weights(path: str | Path) -> dict[str, np.ndarray]:
     if path.suffix in TORCH_SUFFIXES:
         return read_torch(path)
     if path.suffix == ".npz":
-        with np.load(path) as file:
-            return dict(file)
+        return read_npz(path)
     from safetensors.numpy import load_file
 
-    return load_file(path)
+    with reading(path):
+        return load_file(path)
 
 
 def find_layout(layouts: Sequence[Layout], weights: Mapping[str, np.ndarray], model: Any) -> Layout:
@@ -59,6 +61,8 @@ def assign_weights(
     for name, array in weights.items():
         is_ignored = re.match(layout.unused, name) or (not head and name.startswith(layout.head))
         if not is_ignored:
+            if array.dtype.kind not in NUMBERS:
+                raise ValueError(f"{name} must be an array of numbers; got {array.dtype}")
             arrays |= layout.split(name, np.asarray(array, "float32"), model)
     values, kept, problems = [], [], []
     root = posixpath.commonpath([weight.path for weight in model.weights])

@@ -6,12 +6,14 @@ Hugging Face stores sizes; timm stores the name of an architecture, which is one
 Without a config.json the options are empty.
 """
 
-import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
+from tfx_transformer.checks import check_above_zero, check_positive
 from tfx_transformer.models import MODELS
+from tfx_transformer.untrusted import read_json, reading
 
 ACTIVATIONS = {  # names of Hugging Face → ours
     "gelu": "gelu",
@@ -30,13 +32,17 @@ BERT |= BLOCKS | dict(num_segments="type_vocab_size")
 GPT = dict(vocab_size="vocab_size", dim="n_embd", depth="n_layer", num_heads="n_head")
 GPT |= dict(max_length="n_positions")
 SWIN = dict(dim="embed_dim", depth="depths", num_heads="num_heads", window="window_size")
-SIZES = {  # model_type → our model and its options
-    "bert": ("bert", BERT),
-    "deit": ("vit", BLOCKS | IMAGES),
-    "gpt2": ("gpt", GPT),
-    "swin": ("swin", SWIN | IMAGES),
-    "vit": ("vit", BLOCKS | IMAGES),
+NORM = {"hidden_act": "gelu", "layer_norm_eps": 1e-12}  # defaults of Hugging Face
+SIZES = {  # model_type → our model, its options, and the defaults of activation and epsilon
+    "bert": ("bert", BERT, NORM),
+    "deit": ("vit", BLOCKS | IMAGES, NORM),
+    "gpt2": ("gpt", GPT, {"activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}),
+    "swin": ("swin", SWIN | IMAGES, NORM | {"layer_norm_eps": 1e-5}),
+    "vit": ("vit", BLOCKS | IMAGES, NORM),
 }
+UNSUPPORTED = {"is_decoder": False, "scale_attn_weights": True}  # key → its only value
+UNSUPPORTED |= {"scale_attn_by_inverse_layer_idx": False}
+MAX_IMAGE_SIZE = 2**13  # pixels
 BERT_HEADS = {  # by the class that saved the weights
     "BertForMaskedLM": "mlm",
     "BertForPreTraining": "mlm",
@@ -61,12 +67,46 @@ def read_options(name: str, checkpoint: str | Path) -> dict[str, Any]:
     path = Path(checkpoint).parent / "config.json"
     if not path.exists():
         return {}
-    config = json.loads(path.read_text("utf-8"))
-    read = read_timm if "architecture" in config else read_hugging_face
-    kind, options = read(config, path)
-    if kind != name:
-        raise ValueError(f"model must be {kind!r} for {path}; got {name!r}")
+    config = read_json(path)
+    with reading(path):
+        read = read_timm if "architecture" in config else read_hugging_face
+        kind, options = read(config, path)
+        if kind != name:
+            raise ValueError(f"model must be {kind!r} for {path}; got {name!r}")
+        check_sizes(options, Path(checkpoint))
     return options
+
+
+def check_sizes(options: dict[str, Any], checkpoint: Path) -> None:
+    """Raises if the sizes are not whole numbers, or need more weights than the file can contain."""
+    lists = ("depth", "num_heads") if isinstance(options.get("depth"), list | tuple) else ()
+    for name, value in options.items():
+        for size in value if name in lists else [value]:
+            if name not in ("norm", "activation", "head"):
+                check_positive(**{name: size})
+    if options.get("image_size", 1) > MAX_IMAGE_SIZE:
+        raise ValueError(f"image_size must not exceed {MAX_IMAGE_SIZE} pixels")
+    count = count_weights(options)
+    if checkpoint.is_file() and count > checkpoint.stat().st_size:
+        raise ValueError(
+            f"its sizes need {count:,} weights or more; {checkpoint.name} has only "
+            f"{checkpoint.stat().st_size:,} bytes"
+        )
+
+
+def count_weights(options: dict[str, Any]) -> int:
+    """A lower bound of the number of weights: those of dense layers and tables alone."""
+    get = {"patch_size": 1, "channels": 0, "image_size": 1, "mlp_dim": 0} | options
+    blocks, scale = 0, 1
+    stages = options["depth"] if isinstance(options["depth"], list | tuple) else [options["depth"]]
+    for depth in stages:  # of a Swin, each of twice the width of the one before
+        blocks += depth * scale * (4 * scale * get["dim"] + 2 * scale * get["mlp_dim"])
+        scale *= 2
+    rows = get["channels"] * get["patch_size"] ** 2
+    rows += sum(get.get(name, 0) for name in ("vocab_size", "num_segments", "num_classes"))
+    if len(stages) == 1:  # a table of positions
+        rows += get.get("max_length", (get["image_size"] // get["patch_size"]) ** 2)
+    return get["dim"] * (blocks + rows)
 
 
 def read_normalization(checkpoint: str | Path) -> tuple[list[float], list[float]] | None:
@@ -83,10 +123,14 @@ def read_normalization(checkpoint: str | Path) -> tuple[list[float], list[float]
     )
     for file, mean, deviation in fields:
         path = Path(checkpoint).parent / file
-        config = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        config = config.get("pretrained_cfg") or config
-        if mean in config and deviation in config:
-            return config[mean], config[deviation]
+        config = read_json(path) if path.exists() else {}
+        with reading(path):
+            config = config.get("pretrained_cfg") or config
+            if mean in config and deviation in config:
+                pair = [[float(x) for x in config[name]] for name in (mean, deviation)]
+                if not all(map(math.isfinite, sum(pair, []))) or list(map(len, pair)) != [3, 3]:
+                    raise ValueError(f"{mean} and {deviation} must be three numbers each")
+                return pair[0], pair[1]
     return None
 
 
@@ -95,19 +139,23 @@ def read_hugging_face(config: dict[str, Any], path: Path) -> tuple[str, dict[str
     kind = config.get("model_type")
     if kind == "marian":
         raise ValueError(f"{path} is of a Marian translator: use convert.marian.load_marian")
-    if kind not in SIZES:
+    if not isinstance(kind, str) or kind not in SIZES:
         raise ValueError(f"{path}: model_type must be one of {', '.join(SIZES)}; got {kind!r}")
-    name, sizes = SIZES[kind]
+    name, sizes, defaults = SIZES[kind]
     missing = [theirs for theirs in sizes.values() if theirs not in config]
     if missing:
         raise ValueError(f"{path} must contain {', '.join(missing)}")
     options = {ours: config[theirs] for ours, theirs in sizes.items()}
+    for key, value in UNSUPPORTED.items():
+        if config.get(key, value) is not value:
+            raise ValueError(f"{path}: {key} must be {value}; got {config[key]!r}")
     if kind == "swin":
         options["mlp_dim"] = int(options["dim"] * config.get("mlp_ratio", 4))
     if kind == "gpt2":
         options["mlp_dim"] = config.get("n_inner") or 4 * options["dim"]
-    activation = config.get("hidden_act") or config.get("activation_function", "gelu_new")
-    epsilon = config.get("layer_norm_eps") or config.get("layer_norm_epsilon", 1e-5)
+    given = {key: value for key, value in config.items() if key in defaults and value is not None}
+    activation, epsilon = (defaults | given).values()
+    check_above_zero(epsilon=epsilon)
     options["activation"] = find_activation(activation)
     options["norm"] = {"kind": "layer", "epsilon": epsilon}
     return name, options | head_options(kind, config)
@@ -115,7 +163,7 @@ def read_hugging_face(config: dict[str, Any], path: Path) -> tuple[str, dict[str
 
 def find_activation(name: str) -> str:
     """Our name of an activation of Hugging Face."""
-    if name not in ACTIVATIONS:
+    if not isinstance(name, str) or name not in ACTIVATIONS:
         raise ValueError(
             f"the activation in config.json must be one of {', '.join(ACTIVATIONS)}; got {name!r}"
         )

@@ -304,3 +304,30 @@ def test_links_to_folders_are_followed(tmp_path):
 def test_a_converted_image_is_unchanged_the_second_time():
     once = to_decodable(CHANGED["PNG, transparent"][0])
     assert to_decodable(once) == once
+
+
+def test_a_zip_file_that_expands_is_refused_before_an_image_is_read(tmp_path):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("cat/a.png", encode(RGB, "PNG") + bytes(2**24))
+    with (
+        pytest.raises(ValueError, match="a.zip of .* bytes must not expand to 16,7"),
+        open_files(path, ""),
+    ):
+        pass
+
+
+def test_entries_of_a_zip_file_outside_of_it_are_never_opened(tmp_path):
+    """Names are keys of the archive, not paths; a link is a small file that is no image."""
+    secret, png = tmp_path / "secret.png", encode(RGB, "PNG")
+    secret.write_bytes(encode(GRAY, "PNG"))
+    link = zipfile.ZipInfo("cat/link.png")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(link, str(secret))
+        for name in ("../secret.png", str(secret), "cat/a.png"):
+            archive.writestr(name, png)
+    with open_files(tmp_path / "a.zip", "") as (names, read):
+        images, reasons = read_images(names, read)
+    assert set(images.values()) == {png} and reasons == {"cat/link.png": "not an image"}
+    assert "../secret.png" not in images

@@ -242,7 +242,7 @@ def test_an_empty_split_is_refused(tmp_path):
 
 def test_a_zip_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "a.zip").write_bytes(b"no zip")
-    with pytest.raises(ValueError, match=r"a\.zip is not a valid zip file"):
+    with pytest.raises(ValueError, match=r"a\.zip is damaged or not supported: "):
         load_images(tmp_path / "a.zip")
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as file:
         file.writestr("cat/0.png", image(0))

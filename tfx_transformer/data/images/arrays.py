@@ -1,16 +1,17 @@
 """Images and labels from the arrays of an .npz file."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
+
+from tfx_transformer import untrusted
 
 SUFFIXES = {"train": "train", "validation": "val", "test": "test"}  # of x_train, y_train, …
 
 
 def read_npz(path: Path) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], list[str]]:
     """{split: (pixels (N, h, w) or (N, h, w, C), labels (N,))} of a file, and the class names."""
-    arrays = _load_arrays(path)
+    arrays = untrusted.read_npz(path, untrusted.MAX_PIXEL_RATIO)
     names = arrays.pop("class_names", None)
     pairs = {
         split: (arrays[f"x_{suffix}"], arrays[f"y_{suffix}"])
@@ -34,14 +35,6 @@ def read_npz(path: Path) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], list
             f"of shape {names.shape}"
         )
     return checked, names.tolist()
-
-
-def _load_arrays(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as file:
-            return dict(file)
-    except Exception as error:  # a broken file can raise anything
-        raise ValueError(f"{path} is not a valid .npz file of plain arrays ({error})") from error
 
 
 def _check_arrays(where: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ from PIL import Image, UnidentifiedImageError
 from tqdm import tqdm
 
 from tfx_transformer.data.sources import unknown_source
+from tfx_transformer.untrusted import MAX_PIXEL_RATIO, check_size, reading
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm")
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "PPM")  # others of Pillow are less safe
@@ -58,10 +59,8 @@ def open_files(path: Path, known: str) -> Iterator[tuple[list[str], Callable[[st
         return
     if path.suffix.lower() != ".zip":
         raise unknown_source(path, known)
-    try:
+    with reading(path):
         archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is not a valid zip file ({error})") from error
     lock = threading.Lock()  # in older Pythons, parallel reads of a zip file fail
 
     def read(name: str) -> bytes:
@@ -71,6 +70,7 @@ def open_files(path: Path, known: str) -> Iterator[tuple[list[str], Callable[[st
     with archive:
         if any(entry.flag_bits & 1 for entry in archive.infolist()):
             raise ValueError(f"{path} is encrypted: its images cannot be read")
+        check_size(path, sum(entry.file_size for entry in archive.infolist()), MAX_PIXEL_RATIO)
         yield _visible(archive.namelist()), read
 
 
