@@ -6,19 +6,16 @@ Names are imported on first use, so that light submodules do not import TensorFl
 import importlib
 
 _NAMES = {
-    "captions.batches": ("CaptionBatches", "CaptionReport", "training_captions"),
+    "captions.batches": ("CaptionBatches",),
     "captions.sources": ("Captions", "load_captions"),
     "images.augmentation_options": ("Augmentation",),
     "images.batches": ("ImageBatches", "training_images"),
     "images.sources": ("Images", "load_images"),
     "text.labeled": ("Labeled", "load_labeled"),
-    "text.labeled_batches": ("LabeledBatches", "labeled_data"),
-    "text.language": ("LanguageBatches", "language_data", "language_tokenizer", "load_text"),
-    "text.masking": ("MaskedBatches", "masked_data"),
-    "text.pair_batches": (
-        *("PairBatches", "PairReport", "append_end", "encode_source", "evaluation_data"),
-        *("shift", "training_data"),
-    ),
+    "text.labeled_batches": ("LabeledBatches",),
+    "text.language": ("LanguageBatches", "language_tokenizer", "load_text"),
+    "text.masking": ("MaskedBatches",),
+    "text.pair_batches": ("PairBatches", "append_end", "encode_source", "shift"),
     "text.pairs": ("Pairs", "load_pairs"),
     "text.tokenizer": ("END", "PAD", "START", "UNK", "Tokenizer", "train_tokenizer"),
     "text.wordpiece": ("WordPiece",),

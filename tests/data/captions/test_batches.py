@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from tfx_transformer.data import END, PAD, START, Captions, training_captions
+from tfx_transformer.data import END, PAD, START, CaptionBatches, Captions
 from tfx_transformer.data.captions.batches import best_widths
 from tfx_transformer.data.images.augmentation_options import CAPTION_AUGMENTATION
 
@@ -37,7 +37,7 @@ def captions(phrases):
 def make(captions, tokenizer):
     def make(**options):
         options = {"image_size": SIZE, "batch_size": 6, "max_length": LONGEST} | options
-        return training_captions(captions, tokenizer, **options)
+        return CaptionBatches(captions, tokenizer, **options)
 
     return make
 
@@ -180,7 +180,7 @@ def test_images_are_cropped_and_normalized(tokenizer):
         ("imagenet", [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
         ("half", [0.5] * 3, [0.5] * 3),
     ):
-        data = training_captions(one, tokenizer, SIZE, normalization=name)
+        data = CaptionBatches(one, tokenizer, SIZE, normalization=name)
         ((inputs, _, _),) = take(data, 1)
         np.testing.assert_allclose(inputs["image"][0], (middle - mean) / deviation, atol=1e-5)
 
@@ -190,7 +190,7 @@ def test_every_example_is_augmented_differently(tokenizer):
     one = Captions("one", ["a"], [tf.io.encode_png(pixels).numpy()], [["grinning face"] * 12])
 
     def images(**options):
-        data = training_captions(one, tokenizer, SIZE, batch_size=12, **options)
+        data = CaptionBatches(one, tokenizer, SIZE, batch_size=12, **options)
         return np.concatenate([batch[0]["image"] for batch in take(data, 2)])
 
     def kinds(images):
@@ -208,7 +208,7 @@ def test_features_replace_the_image(make, data):
     for dtype in ("float16", "float64"):
         encoded = make(seed=3, image_size=None, features=values.astype(dtype))
         batches = take(encoded, encoded.steps_per_epoch)
-        assert encoded.report == data.report
+        assert str(encoded) == str(data)
         for batch, other in zip(batches, take(data, data.steps_per_epoch), strict=True):
             features = batch[0]["features"]
             assert set(batch[0]) == {"features", "target"}
@@ -219,29 +219,20 @@ def test_features_replace_the_image(make, data):
     assert encoded.stream().element_spec[0]["features"].shape == (6, 5, 7)
 
 
-def test_the_report_counts_the_content_of_the_batches(data, expected, captions):
+def test_the_description_counts_the_content_of_the_batches(data, expected, captions):
     batches = take(data, data.steps_per_epoch)
-    report = data.report
-    assert report.images == len({image for image, _ in expected})
-    assert report.captions == len(expected)
     long = sum(map(len, captions.texts)) - len(expected) - 1
-    assert report.skipped == {f"over {LONGEST} tokens": long, "empty after normalization": 1}
+    assert data.skipped == {f"over {LONGEST} tokens": long, "empty after normalization": 1}
     assert long > 5
-    assert report.tokens == sum(batch[2].sum() for batch in batches)
-    assert report.padding == pytest.approx(1 - report.tokens / sum(b[2].size for b in batches))
-    assert report.shapes == sorted({batch[1].shape for batch in batches})
-    assert report.steps_per_epoch == data.steps_per_epoch
-
-
-def test_the_report_is_one_line(data):
-    report = data.report
-    shapes = ", ".join(f"6 × {length}" for _, length in report.shapes)
-    assert str(report) == (
-        f"{report.images} images with {report.captions} captions (skipped: "
-        f"{report.skipped['over 14 tokens']} over 14 tokens, 1 empty after normalization), "
-        f"{report.tokens} tokens in {report.steps_per_epoch} batches of {shapes}, "
-        f"{report.padding:.0%} padding"
+    tokens = int(sum(batch[2].sum() for batch in batches))
+    padding = 1 - tokens / sum(batch[2].size for batch in batches)
+    lengths = sorted({batch[1].shape[1] for batch in batches})
+    assert str(data) == (
+        f"{len({image for image, _ in expected})} images with {len(expected)} captions (skipped: "
+        f"{long} over 14 tokens, 1 empty after normalization), {tokens} tokens in {len(batches)} "
+        f"batches of {', '.join(f'6 × {length}' for length in lengths)}, {padding:.0%} padding"
     )
+    assert data.steps_per_epoch == len(batches)
 
 
 def test_a_batch_is_never_larger_than_the_data(make, expected):
@@ -253,7 +244,11 @@ def test_a_batch_is_never_larger_than_the_data(make, expected):
 def test_an_image_without_a_usable_caption_is_not_counted(make, captions, tokenizer):
     data = make(max_length=4)
     lengths = [[len(ids) for ids in tokenizer.encode_list(texts)] for texts in captions.texts]
-    assert data.report.images == sum(any(0 < x < 4 for x in part) for part in lengths) < 23
+    assert (
+        len(np.unique(data.image_rows))
+        == sum(any(0 < x < 4 for x in part) for part in lengths)
+        < 23
+    )
 
 
 def test_keras_trains_on_the_batches(make, tokenizer):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_transformer.data import END, PAD, START
-from tfx_transformer.data.text.labeled_batches import encode_rows, labeled_data
+from tfx_transformer.data.text.labeled_batches import LabeledBatches, encode_rows
 
 LONGEST, BATCH = 12, 7
 
@@ -25,7 +25,7 @@ def rows(texts, tokenizer):
 @pytest.fixture(scope="module")
 def data(texts, tokenizer):
     labels = [i % 5 for i in range(len(texts))]
-    return labeled_data(texts, labels, 5, tokenizer, BATCH, LONGEST, seed=3)
+    return LabeledBatches(texts, labels, 5, tokenizer, BATCH, LONGEST, seed=3)
 
 
 def batches(dataset):
@@ -74,6 +74,6 @@ def test_the_data_is_described_in_one_line(data, texts, rows):
 
 def test_an_invalid_argument_is_named(tokenizer):
     with pytest.raises(ValueError, match="each text must have a label; got 2 and 1"):
-        labeled_data(["a", "b"], [0], 2, tokenizer)
+        LabeledBatches(["a", "b"], [0], 2, tokenizer)
     with pytest.raises(ValueError, match="max_length must be 3 or more; got max_length=2"):
-        labeled_data(["a"], [0], 2, tokenizer, max_length=2)
+        LabeledBatches(["a"], [0], 2, tokenizer, max_length=2)

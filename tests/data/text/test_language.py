@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tfx_transformer.data import END, PAD, START, UNK, train_tokenizer
 from tfx_transformer.data.text.language import (
+    LanguageBatches,
     encode_text,
-    language_data,
     language_tokenizer,
     load_text,
 )
@@ -152,7 +152,7 @@ LENGTH, BATCH = 17, 5
 
 @pytest.fixture(scope="module")
 def data(tokenizer):
-    return language_data(TEXT, tokenizer, max_length=LENGTH, batch_size=BATCH, seed=3)
+    return LanguageBatches(TEXT, tokenizer, max_length=LENGTH, batch_size=BATCH, seed=3)
 
 
 def test_inputs_are_the_targets_shifted_by_one(data):
@@ -193,7 +193,7 @@ def test_an_epoch_has_every_window_once_in_another_order(data, tokenizer):
 
 def test_evaluation_has_every_token_once_in_order(tokenizer):
     ids = encode_text(TEXT, tokenizer).tolist()
-    data = language_data(TEXT, tokenizer, max_length=LENGTH, batch_size=BATCH, seed=None)
+    data = LanguageBatches(TEXT, tokenizer, max_length=LENGTH, batch_size=BATCH, seed=None)
     tokens, targets, weights = (np.concatenate(x) for x in zip(*data.dataset(), strict=True))
     assert targets[weights == 1].tolist() == ids
     rows = tokens[weights[:, 0] == 1]
@@ -211,33 +211,33 @@ def test_an_incomplete_batch_repeats_a_window_with_weight_0(data):
 def test_a_run_resumed_at_any_step_equals_the_uninterrupted_one(data, tokenizer):
     steps = data.steps_per_epoch
     whole = as_lists(data.stream().take(3 * steps))
-    resumed = language_data(TEXT, tokenizer, max_length=LENGTH, batch_size=BATCH, seed=3)
+    resumed = LanguageBatches(TEXT, tokenizer, max_length=LENGTH, batch_size=BATCH, seed=3)
     for epoch, step in [(0, 5), (1, 0), (1, steps - 1), (1, steps), (2, 3)]:
         batches = as_lists(resumed.stream(epoch, step).take(4))
         assert batches == whole[epoch * steps + step :][:4]
-    other = language_data(TEXT, tokenizer, max_length=LENGTH, batch_size=BATCH, seed=4)
+    other = LanguageBatches(TEXT, tokenizer, max_length=LENGTH, batch_size=BATCH, seed=4)
     assert as_lists(other.dataset()) != as_lists(data.dataset())
 
 
 def test_a_short_text_gives_a_small_batch(tokenizer):
-    data = language_data("Es war", tokenizer, max_length=3, batch_size=50)
+    data = LanguageBatches("Es war", tokenizer, max_length=3, batch_size=50)
     assert (data.num_windows, data.batch_size, data.steps_per_epoch) == (2, 2, 1)
 
 
 def test_a_text_shorter_than_a_window_is_refused(tokenizer):
     message = r"one window of max_length=7 tokens; got 6 tokens, 6 characters"
     with pytest.raises(ValueError, match=message):
-        language_data("Es war", tokenizer, max_length=7)
-    (_, _, weights) = next(iter(language_data("Es war", tokenizer, 7, seed=None).dataset()))
+        LanguageBatches("Es war", tokenizer, max_length=7)
+    (_, _, weights) = next(iter(LanguageBatches("Es war", tokenizer, 7, seed=None).dataset()))
     assert weights.numpy().tolist() == [[1.0] * 6 + [0.0]]
     with pytest.raises(ValueError, match="one window of .* got 0 tokens"):
-        language_data("", tokenizer, max_length=7, seed=None)
+        LanguageBatches("", tokenizer, max_length=7, seed=None)
 
 
 def test_invalid_options_are_named(tokenizer):
     for options in ({"max_length": 0}, {"batch_size": 0}, {"seed": -1}):
         with pytest.raises(ValueError, match=f"{next(iter(options))} must be a whole number"):
-            language_data(TEXT, tokenizer, **options)
+            LanguageBatches(TEXT, tokenizer, **options)
 
 
 def test_the_data_is_described_in_one_line(data):
@@ -248,7 +248,7 @@ def test_the_data_is_described_in_one_line(data):
 def test_a_trained_model_continues_a_prompt():
     text = "one fox\ntwo fox\n" * 40
     tokenizer = language_tokenizer(text)
-    data = language_data(text, tokenizer, max_length=20, batch_size=8)
+    data = LanguageBatches(text, tokenizer, max_length=20, batch_size=8)
     model = create_model("gpt", "test", vocab_size=tokenizer.vocab_size, dropout=0.0)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.02), loss, jit_compile=False)

@@ -10,10 +10,10 @@ import tensorflow as tf
 from tfx_transformer.data import END, PAD, START, UNK
 from tfx_transformer.data.text.masking import (
     SPECIAL,
+    MaskedBatches,
     make_row,
     make_rows,
     mask_tokens,
-    masked_data,
     select_tokens,
     truncate_pair,
 )
@@ -31,7 +31,7 @@ def texts(phrases):
 
 @pytest.fixture(scope="module")
 def data(texts, tokenizer):
-    return masked_data(texts, tokenizer, BUDGET, LONGEST, seed=5)
+    return MaskedBatches(texts, tokenizer, BUDGET, LONGEST, seed=5)
 
 
 def as_lists(dataset):
@@ -122,7 +122,7 @@ def test_a_word_begins_with_a_piece_that_begins_with_a_space(tokenizer):
 
 
 def test_whole_words_are_masked_together(texts, tokenizer):
-    data = masked_data(texts, tokenizer, BUDGET, LONGEST, seed=5, whole_words=True)
+    data = MaskedBatches(texts, tokenizer, BUDGET, LONGEST, seed=5, whole_words=True)
     broken = whole = 0
     for row in data.rows:
         rng = np.random.default_rng(len(row.ids))
@@ -155,7 +155,7 @@ def test_short_words_are_selected_more_often_because_they_fit(tokenizer):
 
 def test_a_pair_of_texts_has_two_segments(tokenizer):
     pairs = [("red apple", "green book"), ("cat face", "")]
-    data = masked_data(pairs, tokenizer, max_length=20)
+    data = MaskedBatches(pairs, tokenizer, max_length=20)
     (batch,) = as_lists(data.dataset())
     first, second = tokenizer.encode_list(pairs[0])
     assert restored(batch[0], batch[2])[0] == (START, *first, END, *second, END)
@@ -203,7 +203,7 @@ def test_the_mask_does_not_depend_on_the_batch(texts, tokenizer):
     """But on seed, epoch and row alone."""
     masked = []
     for budget in (BUDGET, 3 * BUDGET):
-        data = masked_data(texts, tokenizer, budget, LONGEST, seed=5)
+        data = MaskedBatches(texts, tokenizer, budget, LONGEST, seed=5)
         rows = set()
         for tokens, _, targets, weights in as_lists(data.dataset(2)):
             for row, target, weight in zip(tokens, targets, weights, strict=True):
@@ -216,17 +216,17 @@ def test_the_mask_does_not_depend_on_the_batch(texts, tokenizer):
 def test_a_run_resumed_at_any_step_equals_the_uninterrupted_one(data, texts, tokenizer):
     steps = data.steps_per_epoch
     whole = as_lists(data.stream().take(3 * steps))
-    resumed = masked_data(texts, tokenizer, BUDGET, LONGEST, seed=5)
+    resumed = MaskedBatches(texts, tokenizer, BUDGET, LONGEST, seed=5)
     for epoch, step in [(0, 5), (1, 0), (1, steps - 1), (1, steps), (2, 3)]:
         batches = as_lists(resumed.stream(epoch, step).take(4))
         assert batches == whole[epoch * steps + step :][:4]
     assert as_lists(data.dataset(0)) == whole[:steps]
-    other = masked_data(texts, tokenizer, BUDGET, LONGEST, seed=6)
+    other = MaskedBatches(texts, tokenizer, BUDGET, LONGEST, seed=6)
     assert as_lists(other.dataset()) != whole[:steps]
 
 
 def test_rows_are_a_multiple_of_the_replicas_and_empty_ones_have_weight_0(texts, tokenizer):
-    data = masked_data(texts, tokenizer, BUDGET, LONGEST, multiple=3)
+    data = MaskedBatches(texts, tokenizer, BUDGET, LONGEST, multiple=3)
     real, empty = 0, 0
     for tokens, _, targets, weights in as_lists(data.dataset()):
         assert len(tokens) % 3 == 0
@@ -241,11 +241,11 @@ def test_rows_are_a_multiple_of_the_replicas_and_empty_ones_have_weight_0(texts,
 def test_a_file_has_a_text_in_each_line(tmp_path, tokenizer, texts, data):
     path = tmp_path / "texts.txt"
     path.write_text("\n".join(texts))
-    read = masked_data(path, tokenizer, BUDGET, LONGEST, seed=5)
+    read = MaskedBatches(path, tokenizer, BUDGET, LONGEST, seed=5)
     assert as_lists(read.dataset()) == as_lists(data.dataset())
     path.write_bytes(b"one\ntw\xff")
     with pytest.raises(ValueError, match=r"texts.txt, line 2, byte 6: is not UTF-8"):
-        masked_data(str(path), tokenizer)
+        MaskedBatches(str(path), tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_file_has_a_text_in_each_line(tmp_path, tokenizer, texts, data):
 )
 def test_an_invalid_argument_is_named(tokenizer, options, message):
     with pytest.raises(ValueError, match=message):
-        masked_data(**{"texts": ["a"], "tokenizer": tokenizer} | options)
+        MaskedBatches(**{"texts": ["a"], "tokenizer": tokenizer} | options)
 
 
 def test_the_data_is_described_in_one_line(data):

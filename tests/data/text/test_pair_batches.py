@@ -12,14 +12,13 @@ from tfx_transformer.data import (
     END,
     PAD,
     START,
+    PairBatches,
     Pairs,
     append_end,
     encode_source,
-    evaluation_data,
     load_pairs,
     shift,
     train_tokenizer,
-    training_data,
 )
 from tfx_transformer.data.buckets import EMPTY
 
@@ -42,7 +41,7 @@ def tokenizers(phrases):
 
 @pytest.fixture(scope="module")
 def data(pairs, tokenizers):
-    return training_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, seed=5)
+    return PairBatches(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, seed=5)
 
 
 def as_lists(dataset):
@@ -120,26 +119,26 @@ def test_every_pair_occurs_exactly_once_in_an_epoch(data, pairs, tokenizers):
         if s and t and max(len(s), len(t)) < LONGEST
     )
     assert counts == expected
-    assert data.report.pairs == sum(expected.values())
-    assert data.report.pairs + sum(data.report.skipped.values()) == len(pairs)
+    assert len(data.lengths) == sum(expected.values())
+    assert len(data.lengths) + sum(data.skipped.values()) == len(pairs)
 
 
 def test_too_long_and_empty_pairs_are_counted(data, pairs, tokenizers):
     sources, targets = encoded(pairs, tokenizers)
     long = sum(max(len(s), len(t)) >= LONGEST for s, t in zip(sources, targets, strict=True))
     assert long >= 5
-    assert data.report.skipped == {"over 20 tokens": long, "empty after normalization": 1}
+    assert data.skipped == {"over 20 tokens": long, "empty after normalization": 1}
 
 
 def test_there_are_few_shapes_and_none_exceeds_the_token_budget(data):
     shapes = {x["source"].shape for x, _, _ in data.dataset()}
     shapes |= {x["target"].shape for x, _, _ in data.dataset()}
-    assert shapes == set(data.report.shapes)
+    assert shapes == set(data.batch_shapes())
     assert 2 <= len(shapes) <= 4
     assert all(rows * length <= BUDGET for rows, length in shapes)
 
 
-def test_the_report_counts_the_content_of_the_batches(data):
+def test_the_description_counts_the_content_of_the_batches(data):
     batches = [(x["source"], x["target"], y) for x, y, _ in data.dataset()]
     weights = [w for _, _, w in data.dataset()]
     real = [tf.reduce_any(w > 0, axis=1) for w in weights]
@@ -148,24 +147,20 @@ def test_the_report_counts_the_content_of_the_batches(data):
         for side in (0, 2)
     ]
     positions = sum(b[0].numpy().size + b[1].numpy().size for b in batches)
-    report = data.report
-    assert [report.source_tokens, report.target_tokens] == tokens
-    assert report.padding == pytest.approx(1 - sum(tokens) / positions)
-    assert report.steps_per_epoch == data.steps_per_epoch == len(batches)
-
-
-def test_the_report_is_one_line(data):
-    line = str(data.report)
-    assert "\n" not in line
-    assert f"{data.report.pairs:,} pairs (skipped: " in line
-    assert f"{data.steps_per_epoch} batches of {len(data.report.shapes)} shapes" in line
-    assert line.endswith(f"{data.report.padding:.0%} padding")
+    padding = 1 - sum(tokens) / positions
+    assert str(data) == (
+        f"{len(data.lengths):,} pairs (skipped: {data.skipped['over 20 tokens']} over 20 tokens, "
+        f"1 empty after normalization; truncated: 0), {tokens[0]:,} + {tokens[1]:,} tokens in "
+        f"{len(batches)} batches of {len({b[0].shape for b in batches})} shapes, "
+        f"{padding:.0%} padding"
+    )
+    assert data.steps_per_epoch == len(batches)
 
 
 def test_the_same_seed_and_epoch_give_the_same_batches(data, pairs, tokenizers):
     options = {"token_budget": BUDGET, "max_length": LONGEST}
-    again = training_data(pairs, *tokenizers, **options, seed=5)
-    other = training_data(pairs, *tokenizers, **options, seed=6)
+    again = PairBatches(pairs, *tokenizers, **options, seed=5)
+    other = PairBatches(pairs, *tokenizers, **options, seed=6)
     assert as_lists(data.dataset(3)) == as_lists(again.dataset(3))
     assert as_lists(data.dataset(3)) != as_lists(data.dataset(4))
     assert as_lists(data.dataset(3)) != as_lists(other.dataset(3))
@@ -174,7 +169,7 @@ def test_the_same_seed_and_epoch_give_the_same_batches(data, pairs, tokenizers):
 @pytest.mark.parametrize("n_best", [1, 4])
 def test_a_run_resumed_at_any_step_equals_the_uninterrupted_one(pairs, tokenizers, n_best):
     def fresh():
-        return training_data(
+        return PairBatches(
             pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, n_best=n_best
         )
 
@@ -188,7 +183,7 @@ def test_a_run_resumed_at_any_step_equals_the_uninterrupted_one(pairs, tokenizer
 
 
 def test_subword_regularization_samples_another_segmentation_in_each_epoch(pairs, tokenizers, data):
-    varied = training_data(
+    varied = PairBatches(
         pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, seed=5, n_best=6, alpha=0.1
     )
     segmentations = []
@@ -210,7 +205,7 @@ def test_subword_regularization_samples_another_segmentation_in_each_epoch(pairs
 
 
 def test_evaluation_keeps_every_pair_and_truncates_long_ones(pairs, tokenizers):
-    data = evaluation_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST)
+    data = PairBatches(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, seed=None)
     sources, targets = encoded(pairs, tokenizers)
     longest = LONGEST - 1
     rows = {}
@@ -226,12 +221,12 @@ def test_evaluation_keeps_every_pair_and_truncates_long_ones(pairs, tokenizers):
         assert source == pad([*sources[row][:longest], END], len(source))
         assert target == pad([*targets[row][:longest], END], len(target))
     long = sum(max(len(s), len(t)) > longest for s, t in zip(sources, targets, strict=True))
-    assert data.report.truncated == long > 0
-    assert data.report.pairs == len(pairs)
+    assert data.truncated == long > 0
+    assert len(data.lengths) == len(pairs)
 
 
 def test_evaluation_has_a_fixed_order(pairs, tokenizers):
-    data = evaluation_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST)
+    data = PairBatches(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, seed=None)
     assert as_lists(data.dataset(0)) == as_lists(data.dataset(1))
 
 
@@ -263,23 +258,28 @@ def test_keras_trains_and_evaluates_on_the_batches(data, tokenizers):
 
 
 def test_the_number_of_rows_is_a_multiple_of_the_replicas(pairs, tokenizers):
-    data = training_data(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, multiple=3)
-    assert all(rows % 3 == 0 for rows, _ in data.report.shapes)
+    data = PairBatches(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, multiple=3)
+    assert all(rows % 3 == 0 for rows, _ in data.batch_shapes())
 
 
 def test_pairs_that_are_all_too_long_are_an_error(pairs, tokenizers):
     with pytest.raises(
         ValueError, match=r"no pair of mine is left: \d+ are longer than max_length=1 "
     ):
-        training_data(pairs, *tokenizers, max_length=1)
+        PairBatches(pairs, *tokenizers, max_length=1)
 
 
 def test_subword_regularization_needs_unigram_tokenizers(pairs, tokenizers, phrases):
     pairs_only = train_tokenizer(phrases["ko"], 1200, kind="bpe")
     with pytest.raises(ValueError, match="needs unigram tokenizers on both sides; got n_best=4"):
-        training_data(pairs, tokenizers[0], pairs_only, n_best=4)
+        PairBatches(pairs, tokenizers[0], pairs_only, n_best=4)
+
+
+def test_evaluation_cannot_sample_segmentations(pairs, tokenizers):
+    with pytest.raises(ValueError, match="needs a seed; got n_best=4, seed=None"):
+        PairBatches(pairs, *tokenizers, seed=None, n_best=4)
 
 
 def test_a_token_budget_below_one_row_is_refused(pairs, tokenizers):
     with pytest.raises(ValueError, match="token_budget=15, multiple=1, max_length=16"):
-        training_data(pairs, *tokenizers, token_budget=15, max_length=16)
+        PairBatches(pairs, *tokenizers, token_budget=15, max_length=16)

@@ -6,7 +6,6 @@ length share a batch, padded to one of at most four lengths; see `epoch_batches`
 """
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,27 +22,6 @@ from tfx_transformer.data.text.pair_batches import TokenizedTexts, find_usable, 
 from tfx_transformer.data.text.tokenizer import PAD, Tokenizer
 
 MAX_WIDTHS = 4  # lengths of batches
-
-
-@dataclass(frozen=True)
-class CaptionReport:
-    """Size of a caption data set and of its batches."""
-
-    images: int
-    captions: int
-    skipped: dict[str, int]
-    steps_per_epoch: int
-    shapes: list[tuple[int, int]]  # (rows, length) of the batches
-    tokens: int  # in an epoch, END included
-    padding: float  # padded positions / all positions
-
-    def __str__(self) -> str:
-        shapes = ", ".join(f"{rows} × {length}" for rows, length in self.shapes)
-        return (
-            f"{self.images:,} images with {self.captions:,} captions "
-            f"(skipped: {describe_counts(self.skipped)}), {self.tokens:,} tokens in "
-            f"{self.steps_per_epoch:,} batches of {shapes}, {self.padding:.0%} padding"
-        )
 
 
 def _check_features(features: np.ndarray, count: int, augmentation: Augmentation) -> np.ndarray:
@@ -116,7 +94,8 @@ class CaptionBatches(BucketedBatches):
         else:
             features = _check_features(np.asarray(features), len(captions), augmentation)
         texts = TokenizedTexts.encode(tokenizer, [text for part in captions.texts for text in part])
-        keep, skipped = find_usable(texts.lengths[None], max_length, f"caption of {captions.name}")
+        name = f"caption of {captions.name}"
+        keep, self.skipped = find_usable(texts.lengths[None], max_length, name)
         texts = texts.keep(keep)  # M captions
         image_rows = np.repeat(np.arange(len(captions)), [len(part) for part in captions.texts])
         self.image_rows = image_rows[keep]  # (M) index of the image of each caption
@@ -134,15 +113,16 @@ class CaptionBatches(BucketedBatches):
             image_spec = tf.TensorSpec([rows], tf.string)
         tokens = [tf.TensorSpec([rows, None], dtype) for dtype in (tf.int32, tf.int32, tf.float32)]
         self.signature = (image_spec, tf.TensorSpec([rows, 2], tf.int32), *tokens)
-        shapes, num_tokens = self.batch_shapes(), int(self.lengths.sum())
-        self.report = CaptionReport(
-            images=len(np.unique(self.image_rows)),
-            captions=len(self.image_rows),
-            skipped=skipped,
-            steps_per_epoch=self.steps_per_epoch,
-            shapes=sorted(set(shapes)),
-            tokens=num_tokens,
-            padding=1 - num_tokens / sum(rows * length for rows, length in shapes),
+
+    def __str__(self) -> str:
+        shapes, tokens = self.batch_shapes(), self.lengths.sum()
+        padding = 1 - tokens / sum(rows * length for rows, length in shapes)
+        return (
+            f"{len(np.unique(self.image_rows)):,} images with {len(self.image_rows):,} captions "
+            f"(skipped: {describe_counts(self.skipped)}), {tokens:,} tokens in "
+            f"{self.steps_per_epoch:,} batches of "
+            + ", ".join(f"{rows} × {length}" for rows, length in sorted(set(shapes)))
+            + f", {padding:.0%} padding"
         )
 
     def batch_arrays(self, epoch, step):
@@ -169,6 +149,3 @@ class CaptionBatches(BucketedBatches):
     def _augment(self, encoded, seed, *tokens):
         image = augment_image(decode(encoded), seed, self.image_size, self.augmentation)
         return normalize(image, self.normalization), seed, *tokens
-
-
-training_captions = CaptionBatches

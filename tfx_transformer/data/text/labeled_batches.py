@@ -81,6 +81,3 @@ class LabeledBatches(BucketedBatches):
 
     def make_batch(self, tokens, labels, weights):
         return {"tokens": tokens}, tf.one_hot(labels, self.num_classes), weights
-
-
-labeled_data = LabeledBatches

@@ -2,7 +2,7 @@
 
     text = load_text("tale.txt")
     tokenizer = language_tokenizer(text)                      characters; or "unigram", "bpe"
-    data = language_data(text, tokenizer, max_length=256)
+    data = LanguageBatches(text, tokenizer, max_length=256)
 
 The text is one sequence of tokens, split into consecutive windows y1 … yT:
 
@@ -172,6 +172,3 @@ class LanguageBatches(EpochBatches):
             tokens = np.pad(targets[:, :-1], [(0, 0), (1, 0)], constant_values=START)
             weights = (targets != PAD) & batch.is_real[:, None]
             yield tokens, targets, weights.astype("float32")
-
-
-language_data = LanguageBatches

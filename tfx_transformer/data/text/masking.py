@@ -182,6 +182,3 @@ class MaskedBatches(BucketedBatches):
             targets[~batch.is_real] = PAD
             weights = (targets != PAD).astype("float32")
             yield {"tokens": tokens, "segments": segments}, targets, weights
-
-
-masked_data = MaskedBatches

@@ -41,82 +41,6 @@ def encode_source(tokenizer: Tokenizer, strings, max_length: int | None = None) 
     return append_end(ids).to_tensor(PAD)
 
 
-@dataclass(frozen=True)
-class PairReport:
-    """Size of a data set of sentence pairs and of its batches."""
-
-    pairs: int
-    skipped: dict[str, int]
-    truncated: int
-    steps_per_epoch: int
-    shapes: list[tuple[int, int]]  # (rows, length) of the batches
-    source_tokens: int  # in an epoch, END included
-    target_tokens: int
-    padding: float  # padded positions / all positions
-
-    def __str__(self) -> str:
-        skipped = describe_counts(self.skipped)
-        return (
-            f"{self.pairs:,} pairs (skipped: {skipped}; truncated: {self.truncated:,}), "
-            f"{self.source_tokens:,} + {self.target_tokens:,} tokens in "
-            f"{self.steps_per_epoch:,} batches of {len(self.shapes)} shapes, "
-            f"{self.padding:.0%} padding"
-        )
-
-
-def training_data(
-    pairs: Pairs,
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    token_budget: int = 4096,
-    max_length: int = 128,
-    multiple: int = 1,
-    seed: int = 0,
-    n_best: int = 1,
-    alpha: float = 0.1,
-) -> "PairBatches":
-    """Shuffled batches; pairs that are too long, or empty after normalization, are skipped.
-
-    Args:
-        pairs: from `load_pairs`.
-        source_tokenizer: of the source.
-        target_tokenizer: of the target; may be the same one.
-        token_budget: maximum number of positions of a batch on each side, padding included.
-        max_length: maximum number of tokens of a row, END included.
-        multiple: the number of rows of a batch is a multiple of it, for several replicas.
-        seed: of the order and of the segmentations.
-        n_best: above 1, one of the `n_best` best segmentations is sampled anew in each epoch.
-        alpha: its smoothing; see `Tokenizer.sample`.
-    """
-    check_positive(max_length=max_length, n_best=n_best)
-    if n_best > 1 and not (source_tokenizer.can_sample and target_tokenizer.can_sample):
-        raise ValueError(f"n_best above 1 needs unigram tokenizers on both sides; got {n_best=}")
-    source = TokenizedTexts.encode(source_tokenizer, pairs.source)
-    target = TokenizedTexts.encode(target_tokenizer, pairs.target)
-    lengths = np.stack([source.lengths, target.lengths])
-    keep, skipped = find_usable(lengths, max_length, f"pair of {pairs.name}")
-    sizes = bucket_sizes(max_length, token_budget, multiple)
-    return PairBatches(source.keep(keep), target.keep(keep), sizes, seed, n_best, alpha, skipped)
-
-
-def evaluation_data(
-    pairs: Pairs,
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    token_budget: int = 4096,
-    max_length: int = 128,
-    multiple: int = 1,
-) -> "PairBatches":
-    """Every pair, in a fixed order, truncated to `max_length`. Args as in `training_data`."""
-    check_positive(max_length=max_length)
-    source = TokenizedTexts.encode(source_tokenizer, pairs.source)
-    target = TokenizedTexts.encode(target_tokenizer, pairs.target)
-    truncated = int((np.maximum(source.lengths, target.lengths) > max_length).sum())
-    source, target = source.truncate(max_length), target.truncate(max_length)
-    sizes = bucket_sizes(max_length, token_budget, multiple)
-    return PairBatches(source, target, sizes, truncated=truncated)
-
-
 def find_usable(
     lengths: np.ndarray, max_length: int, name: str
 ) -> tuple[np.ndarray, dict[str, int]]:
@@ -167,10 +91,22 @@ class TokenizedTexts:
 
 
 class PairBatches(BucketedBatches):
-    """Tokenized sentence pairs in batches; see `training_data` and `evaluation_data`.
+    """Shuffled batches; pairs that are too long, or empty after normalization, are skipped.
 
     A batch is `({"source": (B, S), "target": (B, T)}, targets (B, T), weights (B, T))`, with S = T
     one of a few lengths.
+
+    Args:
+        pairs: from `load_pairs`.
+        source_tokenizer: of the source.
+        target_tokenizer: of the target; may be the same one.
+        token_budget: maximum number of positions of a batch on each side, padding included.
+        max_length: maximum number of tokens of a row, END included.
+        multiple: the number of rows of a batch is a multiple of it, for several replicas.
+        seed: of the order and of the segmentations. None is for evaluation: every pair, in a fixed
+            order, truncated to `max_length`.
+        n_best: above 1, one of the `n_best` best segmentations is sampled anew in each epoch.
+        alpha: its smoothing; see `Tokenizer.sample`.
     """
 
     signature = (
@@ -181,22 +117,47 @@ class PairBatches(BucketedBatches):
     )
 
     def __init__(
-        self, source, target, sizes, seed=None, n_best=1, alpha=0.1, skipped=None, truncated=0
+        self,
+        pairs: Pairs,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        token_budget: int = 4096,
+        max_length: int = 128,
+        multiple: int = 1,
+        seed: int | None = 0,
+        n_best: int = 1,
+        alpha: float = 0.1,
     ):
-        super().__init__(np.maximum(source.lengths, target.lengths), sizes, seed)
-        self.source, self.target = source, target
+        check_positive(max_length=max_length, n_best=n_best)
+        if n_best > 1 and not (source_tokenizer.can_sample and target_tokenizer.can_sample):
+            raise ValueError(
+                f"n_best above 1 needs unigram tokenizers on both sides; got {n_best=}"
+            )
+        if n_best > 1 and seed is None:
+            raise ValueError(f"n_best above 1 needs a seed; got {n_best=}, {seed=}")
+        source = TokenizedTexts.encode(source_tokenizer, pairs.source)
+        target = TokenizedTexts.encode(target_tokenizer, pairs.target)
+        lengths = np.stack([source.lengths, target.lengths])
+        self.skipped: dict[str, int] = {}
+        self.truncated = 0
+        if seed is None:
+            self.truncated = int((lengths > max_length).any(axis=0).sum())
+            self.source, self.target = source.truncate(max_length), target.truncate(max_length)
+        else:
+            keep, self.skipped = find_usable(lengths, max_length, f"pair of {pairs.name}")
+            self.source, self.target = source.keep(keep), target.keep(keep)
+        lengths = np.maximum(self.source.lengths, self.target.lengths)
+        super().__init__(lengths, bucket_sizes(max_length, token_budget, multiple), seed)
         self.n_best, self.alpha = n_best, alpha
+
+    def __str__(self) -> str:
         shapes = self.batch_shapes()
-        tokens = int(source.lengths.sum()), int(target.lengths.sum())
-        self.report = PairReport(
-            pairs=len(self.lengths),
-            skipped=skipped or {},
-            truncated=truncated,
-            steps_per_epoch=self.steps_per_epoch,
-            shapes=sorted(set(shapes)),
-            source_tokens=tokens[0],
-            target_tokens=tokens[1],
-            padding=1 - sum(tokens) / sum(2 * rows * length for rows, length in shapes),
+        source, target = self.source.lengths.sum(), self.target.lengths.sum()
+        padding = 1 - (source + target) / sum(2 * rows * length for rows, length in shapes)
+        return (
+            f"{len(self.lengths):,} pairs (skipped: {describe_counts(self.skipped)}; "
+            f"truncated: {self.truncated:,}), {source:,} + {target:,} tokens in "
+            f"{self.steps_per_epoch:,} batches of {len(set(shapes))} shapes, {padding:.0%} padding"
         )
 
     def batch_arrays(self, epoch, step):

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from tfx_transformer.checks import check_choice
 from tfx_transformer.convert import load_weights
 from tfx_transformer.convert.efficientnet_lite import load_efficientnet_lite0
-from tfx_transformer.data import Captions, load_captions, train_tokenizer, training_captions
+from tfx_transformer.data import CaptionBatches, Captions, load_captions, train_tokenizer
 from tfx_transformer.models import MODELS
 from tfx_transformer.models.image_encoders import BACKBONES
 from tfx_transformer.pipelines import Captioner
@@ -62,7 +62,7 @@ class CaptioningTask(Task):
         texts = [text for texts in captions.texts for text in texts]
         self.tokenizer = stored_tokenizer(folder, lambda: train_tokenizer(texts, data.vocab_size))
         model = self.make_model()
-        self.data = training_captions(
+        self.data = CaptionBatches(
             captions,
             self.tokenizer,
             model.image_size,
@@ -73,9 +73,9 @@ class CaptioningTask(Task):
             seed=self.recipe.seed,
             features=encode_images(self.greedy(model), captions) if model.freeze else None,
         )
-        self.units_per_batch = self.data.report.tokens / self.data.steps_per_epoch
+        self.units_per_batch = self.data.lengths.sum() / self.data.steps_per_epoch
         write_skipped(folder, self.captions)
-        print(*self.captions.values(), self.data.report, sep="\n")
+        print(*self.captions.values(), self.data, sep="\n")
 
     def restore(self, folder):
         self.tokenizer = load_tokenizer(folder)

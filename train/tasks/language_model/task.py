@@ -2,7 +2,7 @@
 
 import math
 
-from tfx_transformer.data.text.language import language_data, language_tokenizer
+from tfx_transformer.data.text.language import LanguageBatches, language_tokenizer
 from tfx_transformer.pipelines import Generator
 from tfx_transformer.pipelines.streaming import TextStream
 from tfx_transformer.train.options import decoder_spec
@@ -31,7 +31,7 @@ class LanguageModelTask(PlainTextTask):
 
     def windows(self, text: str, seed: int | None):
         data = self.recipe.data
-        return language_data(text, self.tokenizer, data.max_length, data.batch_size, seed)
+        return LanguageBatches(text, self.tokenizer, data.max_length, data.batch_size, seed)
 
     def evaluation_data(self, text):
         """Windows do not overlap: the first tokens of each have little context."""

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from tfx_transformer.data import PAD
-from tfx_transformer.data.text.masking import masked_data
+from tfx_transformer.data.text.masking import MaskedBatches
 from tfx_transformer.train.tasks.text import PlainTextTask, TokenEvaluator, sentence_tokenizer
 
 SAMPLES = 20  # rows whose predictions are shown
@@ -27,7 +27,7 @@ class MaskedLanguageModelTask(PlainTextTask):
         """Batches of lines with some of their tokens masked, for a seed always the same ones."""
         data, lines = self.recipe.data, text.split("\n")
         options = {"rate": data.rate, "whole_words": data.whole_words, "seed": seed}
-        return masked_data(
+        return MaskedBatches(
             lines, self.tokenizer, data.token_budget, data.max_length, multiple, **options
         )
 

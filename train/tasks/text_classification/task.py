@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from tfx_transformer.data.text.labeled import Labeled, load_labeled
-from tfx_transformer.data.text.labeled_batches import labeled_data
+from tfx_transformer.data.text.labeled_batches import LabeledBatches
 from tfx_transformer.pipelines import TextClassifier
 from tfx_transformer.train.tasks.base import SPLITS, refuse
 from tfx_transformer.train.tasks.classes import ClassTask
@@ -30,7 +30,7 @@ class TextClassificationTask(ClassTask):
         data, train = self.recipe.data, self.splits["train"]
         check_replicas(replicas, data.batch_size)
         self.tokenizer = self.make_tokenizer(train.texts, folder)
-        self.data = labeled_data(
+        self.data = LabeledBatches(
             *self.examples(train),
             len(self.class_names),
             self.tokenizer,

@@ -6,14 +6,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from tfx_transformer.convert.marian import is_marian, load_marian, read_config, read_decoder
-from tfx_transformer.data import (
-    Pairs,
-    Tokenizer,
-    evaluation_data,
-    load_pairs,
-    train_tokenizer,
-    training_data,
-)
+from tfx_transformer.data import PairBatches, Pairs, Tokenizer, load_pairs, train_tokenizer
 from tfx_transformer.pipelines import Translator
 from tfx_transformer.train.options import DecodingOptions, decoder_spec
 from tfx_transformer.train.tasks.base import SPLITS, Evaluation, Evaluator, Task, timed
@@ -39,7 +32,7 @@ class TranslationTask(Task):
         recipe = self.recipe
         make_tokenizers(recipe.data, self.pairs["train"], folder / "tokenizer")
         self.restore(folder)
-        self.data = training_data(
+        self.data = PairBatches(
             self.pairs["train"],
             *self.tokenizers,
             token_budget=recipe.data.token_budget,
@@ -48,8 +41,8 @@ class TranslationTask(Task):
             seed=recipe.seed,
             n_best=recipe.data.n_best,
         )
-        self.units_per_batch = self.data.report.target_tokens / self.data.steps_per_epoch
-        print(self.pairs["train"], self.data.report, sep="\n")
+        self.units_per_batch = self.data.target.lengths.sum() / self.data.steps_per_epoch
+        print(self.pairs["train"], self.data, sep="\n")
 
     def restore(self, folder):
         source, target = (Tokenizer.load(folder / f"tokenizer/{side}.model") for side in SIDES)
@@ -65,7 +58,7 @@ class TranslationTask(Task):
         """Scores of the real tokens of all targets."""
         data = self.recipe.data
         sizes = {"token_budget": data.token_budget, "max_length": data.max_length}
-        return TokenMetrics(model, evaluation_data(pairs, *self.tokenizers, **sizes))
+        return TokenMetrics(model, PairBatches(pairs, *self.tokenizers, **sizes, seed=None))
 
     def evaluator(self, model):
         pairs, count = self.pairs["validation"], self.recipe.eval_sentences

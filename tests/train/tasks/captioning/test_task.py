@@ -208,7 +208,7 @@ def test_a_batch_holds_pictures_or_what_a_frozen_encoder_sees_of_them(caption_re
     task.prepare(tmp_path, 1)
     inputs, _, _ = next(iter(task.batches(0)))
     assert set(inputs) == {"image", "target"} and inputs["image"].shape == (24, 32, 32, 3)
-    assert task.units_per_batch == pytest.approx(task.data.report.tokens / 9)
+    assert task.units_per_batch == pytest.approx(task.data.lengths.sum() / 9)
 
 
 @pytest.mark.parametrize("weights, path", [("package", None), ("lite0.pth", "lite0.pth")])
