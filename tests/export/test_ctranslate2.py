@@ -87,7 +87,7 @@ def open_library(folder):
 
 
 def pieces(tokenizer, texts):
-    return [[tokenizer.id_to_piece(i) for i in row] for row in tokenizer.encode_list(texts)]
+    return [[tokenizer.pieces[i] for i in row] for row in tokenizer.encode_list(texts)]
 
 
 @installed

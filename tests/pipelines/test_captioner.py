@@ -104,7 +104,7 @@ def test_the_text_is_the_first_of_n_best(captioner, outputs):
     texts = captioner.tokenizer.decode_list(tokens)
     assert [text.decode() for text in outputs["text"].numpy()] == texts
     for row, pieces in zip(tokens, outputs["pieces"].numpy(), strict=True):
-        expected = [captioner.tokenizer.id_to_piece(token) for token in row if token != PAD]
+        expected = [captioner.tokenizer.pieces[token] for token in row if token != PAD]
         assert [piece.decode() for piece in pieces if piece] == expected
 
 

@@ -63,13 +63,8 @@ def epoch_batches(
     """Every row once, in batches of rows of similar length; shuffled unless `seed` is None.
 
     Rows that do not fill a batch move to the next longer bucket, so that only one batch of an
-    epoch has EMPTY rows. Every epoch has its own order and the same number of batches.
-
-    Args:
-        lengths: (N) whole numbers, none above the longest bucket.
-        sizes: from `bucket_sizes`.
-        seed: of the run.
-        epoch: number of the epoch.
+    epoch has EMPTY rows. Every epoch has its own order and the same number of batches. No row of
+    `lengths` (N) may exceed the longest of `sizes`, which come from `bucket_sizes`.
     """
     rng = None if seed is None else np.random.default_rng([seed, epoch])
     order = np.arange(len(lengths)) if rng is None else rng.permutation(len(lengths))

@@ -17,14 +17,10 @@ def assign_split(key: str) -> str:
 def is_in_split(
     stored: str, key: str, present: Collection[str], split: str, hold_out: bool
 ) -> bool:
-    """Whether an example belongs to a split: the one it is stored in, or one held out from train.
+    """Whether an example that its source has in the split `stored` belongs to `split`.
 
-    Args:
-        stored: the split in which the source has the example.
-        key: of the example, for `assign_split`.
-        present: the splits that the source has.
-        split: the one in question.
-        hold_out: whether a missing split is held out from train; if not, it is all of train.
+    A split that is not `present` in the source is held out from train by `assign_split(key)`;
+    without `hold_out` it is all of train.
     """
     if not hold_out:
         return stored == (split if split in present else "train")

@@ -3,7 +3,7 @@
 Nothing is downloaded: without a network TFDS would retry for minutes.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import tensorflow_datasets as tfds
 
@@ -35,13 +35,11 @@ def require_prepared(builder: tfds.core.DatasetBuilder, name: str, data_dir, laz
         )
 
 
-def stored_splits(
-    builder: tfds.core.DatasetBuilder, names: Mapping[str, str] = SPLIT_NAMES
-) -> dict[str, str]:
+def stored_splits(builder: tfds.core.DatasetBuilder) -> dict[str, str]:
     """{split: its name in TFDS}; validation serves as test if the labels of test are hidden."""
     if builder.info.name in HIDDEN_TEST:
         return {"train": "train", "test": "validation"}
-    return {names[key]: key for key in builder.info.splits if key in names}
+    return {SPLIT_NAMES[key]: key for key in builder.info.splits if key in SPLIT_NAMES}
 
 
 def class_features(name: str, info: tfds.core.DatasetInfo, kind: type) -> tuple[str, str]:

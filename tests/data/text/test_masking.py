@@ -110,7 +110,7 @@ def test_of_the_targets_80_percent_are_masked_10_replaced_10_kept(tokenizer):
 
 def test_a_word_begins_with_a_piece_that_begins_with_a_space(tokenizer):
     text = "smiling cat with heart-eyes"
-    pieces = [tokenizer.id_to_piece(i) for i in tokenizer.encode_list([text])[0]]
+    pieces = [tokenizer.pieces[i] for i in tokenizer.encode_list([text])[0]]
     (row,), _ = make_rows([text], tokenizer, 40, whole_words=True)
     words = {}
     for piece, word in zip(["START", *pieces, "END"], row.words, strict=True):

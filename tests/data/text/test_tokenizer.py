@@ -72,7 +72,7 @@ def test_text_never_becomes_a_special_id(tokenizer):
 def test_an_unseen_character_is_encoded_as_bytes_or_unknown(tokenizer, phrases):
     without = train_tokenizer(phrases["en"], 500, byte_fallback=False)
     assert len(byte_values(tokenizer)) == 256 and not byte_values(without)
-    pieces = [tokenizer.id_to_piece(i) for i in tokenizer.encode_list(["🦊"])[0]]
+    pieces = [tokenizer.pieces[i] for i in tokenizer.encode_list(["🦊"])[0]]
     assert pieces[-4:] == [f"<0x{byte:02X}>" for byte in "🦊".encode()]
     assert without.encode_list(["🦊"])[0][-1] == UNK
 

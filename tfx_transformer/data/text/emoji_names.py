@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from emoji import EMOJI_DATA, LANGUAGES, STATUS, config
 
+from tfx_transformer.checks import check_choice
 from tfx_transformer.data.splits import SPLITS, assign_split
 
 # Words that distinguish variants of one emoji. Without them "man running", "woman running" and
@@ -73,21 +74,16 @@ def emoji_languages(
 def _names(languages: Sequence[str], split: str) -> Iterator[list[str]]:
     """The English name of each emoji and its names in `languages`, "" if missing."""
     for language in languages:
-        if language not in LANGUAGES:
-            raise ValueError(f"unknown language {language!r}; known: {', '.join(LANGUAGES)}")
-    if split not in SPLITS:
-        raise ValueError(f"unknown split {split!r}; known: {', '.join(SPLITS)}")
+        check_choice(*LANGUAGES, language=language)
+    check_choice(*SPLITS, split=split)
     config.load_language(list(languages))
     for entry in EMOJI_DATA.values():
         if entry["status"] == STATUS["fully_qualified"]:  # others are other encodings of it
-            yield [_name(entry.get(language, "")) for language in ("en", *languages)]
+            codes = (entry.get(language, "") for language in ("en", *languages))
+            yield [code.strip(":").replace("_", " ") for code in codes]
 
 
 def base_name(english: str) -> str:
     """The name without variants: "woman curly hair" → "person", "man running" → "running"."""
     words = re.findall(r"\w+", english.lower())
     return " ".join(word for word in words if not _VARIANT_WORD.fullmatch(word)) or "person"
-
-
-def _name(code: str) -> str:
-    return code.strip(":").replace("_", " ")

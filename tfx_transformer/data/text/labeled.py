@@ -137,7 +137,7 @@ def _read_tfds(name: str, split: str, data_dir):
     builder = find_builder(name, data_dir)
     text, label = class_features(name, builder.info, tfds.features.Text)
     require_prepared(builder, name, data_dir)
-    splits = stored_splits(builder, {split: split for split in SPLITS})
+    splits = stored_splits(builder)
     classes = builder.info.features[label]
     stored = splits.get(split, "train")
     dataset = builder.as_dataset(split=stored, shuffle_files=False).batch(1024)

@@ -25,6 +25,7 @@ class PieceTokenizer(tf.Module):
     def __init__(self, pieces: Sequence[str], splitter: bytes | str, language_codes: bool = False):
         super().__init__(name="piece_tokenizer")
         self.pieces, self.splitter, self.language_codes = tuple(pieces), splitter, language_codes
+        self.vocab_size = len(self.pieces)
         self.model = splitter if isinstance(splitter, bytes) else None
         if len(set(self.pieces[END:])) < len(self.pieces) - END:
             repeated = next(p for p in self.pieces[END:] if self.pieces[END:].count(p) > 1)
@@ -38,11 +39,6 @@ class PieceTokenizer(tf.Module):
             tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=UNK
         )
         self._pieces = tf.constant(self.pieces)
-
-    @property
-    def vocab_size(self) -> int:
-        """V."""
-        return len(self.pieces)
 
     def encode(self, strings) -> tf.RaggedTensor:
         """Strings (B) → ids (B, ragged) int32, without START and END."""

@@ -61,11 +61,9 @@ class SentencePieceModel(tf.saved_model.experimental.TrackableResource):
 
 
 def decode_rows(ids, decode) -> tf.Tensor:
-    """Decodes ids (…, T), dense or ragged → strings (…).
+    """Ids (…, T), dense or ragged → strings (…), by `decode` of ids (B, T) and a mask (B, T).
 
-    Args:
-        ids: whole numbers.
-        decode: a function of ids (B, T) and of a mask (B, T), True before END → strings (B).
+    The mask is True before END.
     """
     if isinstance(ids, tf.RaggedTensor):
         ids = ids.to_tensor(PAD)

@@ -48,7 +48,7 @@ class Tokenizer(tf.Module):
                 "a SentencePiece model must have the ids pad, bos, eos, unk = "
                 f"{[PAD, START, END, UNK]}; got {ids}"
             )
-        self.model = model
+        self.model, self.vocab_size = model, self._python.vocab_size()
         self._graph = SentencePieceModel(model)
 
     @classmethod
@@ -61,14 +61,9 @@ class Tokenizer(tf.Module):
         Path(path).write_bytes(self.model)
 
     @property
-    def vocab_size(self) -> int:
-        """V, with the special ids and the byte pieces."""
-        return self._python.vocab_size()
-
-    @property
     def pieces(self) -> list[str]:
         """The V pieces; "▁" is the space before a word."""
-        return [self.id_to_piece(index) for index in range(self.vocab_size)]
+        return self._python.id_to_piece(list(range(self.vocab_size)))
 
     @property
     def can_sample(self) -> bool:
@@ -78,9 +73,6 @@ class Tokenizer(tf.Module):
         except RuntimeError:
             return False
         return True
-
-    def id_to_piece(self, index: int) -> str:
-        return self._python.id_to_piece(int(index))
 
     def normalize(self, text: str) -> str:
         """The normalized text, which is what decoding an encoded text returns."""
@@ -221,13 +213,9 @@ def train_tokenizer(
 
 
 def train_sentencepiece(texts: Iterable[str], vocab_size: int, kind: str, **options) -> Tokenizer:
-    """A tokenizer from SentencePiece's trainer, with our special ids.
+    """A tokenizer from SentencePiece's trainer and its `options`, with our special ids.
 
-    Args:
-        texts: sentences.
-        vocab_size: V; smaller if the texts do not have that many pieces.
-        kind: "unigram", "bpe" or "char".
-        options: of the trainer.
+    V is smaller than `vocab_size` if the texts do not have that many pieces.
     """
     model = io.BytesIO()
     try:

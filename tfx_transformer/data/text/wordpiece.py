@@ -34,6 +34,7 @@ class WordPiece(tf.Module):
         super().__init__(name="wordpiece")
         self.pieces, self.lower_case = list(pieces), lower_case
         self.strip_accents = lower_case if strip_accents is None else strip_accents
+        self.vocab_size = len(self.pieces)
         ids = {piece: index for index, piece in enumerate(self.pieces)}
         for piece in ("[UNK]", "[CLS]", "[SEP]"):
             if piece not in ids:
@@ -67,11 +68,6 @@ class WordPiece(tf.Module):
         vocab.write_text("\n".join(self.pieces) + "\n", "utf-8")
         flags = {"do_lower_case": self.lower_case, "strip_accents": self.strip_accents}
         config.write_text(json.dumps(flags), "utf-8")
-
-    @property
-    def vocab_size(self) -> int:
-        """V."""
-        return len(self.pieces)
 
     def encode(self, strings) -> tf.RaggedTensor:
         """Strings (B) → ids (B, ragged) int32, without [CLS] and [SEP]."""
