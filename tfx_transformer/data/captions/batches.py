@@ -18,7 +18,7 @@ from tfx_transformer.data.images.augment import augment_image
 from tfx_transformer.data.images.augmentation_options import CAPTION_AUGMENTATION, Augmentation
 from tfx_transformer.data.images.pixels import NORMALIZATION, decode, normalize
 from tfx_transformer.data.sources import describe_counts
-from tfx_transformer.data.text.pair_batches import TokenizedTexts, find_usable, shift
+from tfx_transformer.data.text.pair_batches import encode_all, find_usable, shift
 from tfx_transformer.data.text.tokenizer import PAD, Tokenizer
 
 MAX_WIDTHS = 4  # lengths of batches
@@ -93,17 +93,18 @@ class CaptionBatches(BucketedBatches):
             check_positive(image_size=image_size)
         else:
             features = _check_features(np.asarray(features), len(captions), augmentation)
-        texts = TokenizedTexts.encode(tokenizer, [text for part in captions.texts for text in part])
+        ids = encode_all(tokenizer, [text for part in captions.texts for text in part])
+        lengths = ids.row_lengths().numpy() + 1  # END included
         name = f"caption of {captions.name}"
-        keep, self.skipped = find_usable(texts.lengths[None], max_length, name)
-        texts = texts.keep(keep)  # M captions
+        usable, self.skipped = find_usable(lengths[None], max_length, name)  # M captions
+        ids, lengths = tf.gather(ids, usable), lengths[usable]
         image_rows = np.repeat(np.arange(len(captions)), [len(part) for part in captions.texts])
-        self.image_rows = image_rows[keep]  # (M) index of the image of each caption
+        self.image_rows = image_rows[usable]  # (M) index of the image of each caption
         self.image_size, self.normalization = image_size, normalization
         self.augmentation = augmentation
-        self.inputs, self.targets = (ids.to_tensor(PAD).numpy() for ids in shift(texts.ids))
+        self.inputs, self.targets = (part.to_tensor(PAD).numpy() for part in shift(ids))
         self.batch_size = rows = min(batch_size, len(self.image_rows))
-        super().__init__(texts.lengths, dict.fromkeys(best_widths(texts.lengths), rows), seed)
+        super().__init__(lengths, dict.fromkeys(best_widths(lengths), rows), seed)
         self.images: Any = captions.items if features is None else features
         if features is not None:
             self.image_key = "features"

@@ -8,7 +8,7 @@ The source is x1 … xm END, as in Marian and fairseq: with END the encoder has 
 also for an empty text. Rows are padded with PAD, whose weight is 0.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -41,10 +41,17 @@ def encode_source(tokenizer: Tokenizer, strings, max_length: int | None = None) 
     return append_end(ids).to_tensor(PAD)
 
 
+def encode_all(tokenizer: Tokenizer, strings: Sequence[str], chunk: int = 8192) -> tf.RaggedTensor:
+    """Strings (N) → ids (N, ragged) without START and END, kept where tf.data runs."""
+    with tf.device("CPU:0"):
+        parts = [tokenizer.encode(strings[i : i + chunk]) for i in range(0, len(strings), chunk)]
+        return tf.concat(parts, axis=0)
+
+
 def find_usable(
     lengths: np.ndarray, max_length: int, name: str
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """Which examples (N) are neither too long nor empty, and {reason: count} of the others.
+    """The examples that are neither too long nor empty, and {reason: count} of the others.
 
     `lengths` (sides, N) include END; `name` is that of an example, for the error if none is left.
     """
@@ -58,36 +65,7 @@ def find_usable(
         )
     reasons = f"over {max_length} tokens", "empty after normalization"
     skipped = {reason: count for reason, count in zip(reasons, counts, strict=True) if count}
-    return ~(too_long | empty), skipped
-
-
-@dataclass(frozen=True)
-class TokenizedTexts:
-    """Texts and their ids, tokenized once and kept in memory."""
-
-    tokenizer: Tokenizer
-    strings: tf.Tensor  # (N)
-    ids: tf.RaggedTensor  # (N, ragged)
-
-    @classmethod
-    def encode(cls, tokenizer, strings, chunk=8192) -> "TokenizedTexts":
-        with tf.device("CPU:0"):  # where tf.data runs
-            texts = tf.constant(strings)
-            chunks = range(0, len(strings), chunk)
-            ids = tf.concat([tokenizer.encode(texts[i : i + chunk]) for i in chunks], axis=0)
-        return cls(tokenizer, texts, ids)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """(N), END included."""
-        return self.ids.row_lengths().numpy() + 1
-
-    def keep(self, mask) -> "TokenizedTexts":
-        rows = np.flatnonzero(mask)
-        return replace(self, strings=tf.gather(self.strings, rows), ids=tf.gather(self.ids, rows))
-
-    def truncate(self, max_length) -> "TokenizedTexts":
-        return replace(self, ids=self.ids[:, : max_length - 1])
+    return np.flatnonzero(~(too_long | empty)), skipped
 
 
 class PairBatches(BucketedBatches):
@@ -135,24 +113,26 @@ class PairBatches(BucketedBatches):
             )
         if n_best > 1 and seed is None:
             raise ValueError(f"n_best above 1 needs a seed; got {n_best=}, {seed=}")
-        source = TokenizedTexts.encode(source_tokenizer, pairs.source)
-        target = TokenizedTexts.encode(target_tokenizer, pairs.target)
-        lengths = np.stack([source.lengths, target.lengths])
-        self.skipped: dict[str, int] = {}
-        self.truncated = 0
+        self.tokenizers = source_tokenizer, target_tokenizer
+        texts = pairs.source, pairs.target
+        ids = [encode_all(*side) for side in zip(self.tokenizers, texts, strict=True)]
+        lengths = np.stack([side.row_lengths() for side in ids]) + 1  # (2, N), END included
+        rows, self.skipped, self.truncated = np.arange(len(pairs)), {}, 0
         if seed is None:
             self.truncated = int((lengths > max_length).any(axis=0).sum())
-            self.source, self.target = source.truncate(max_length), target.truncate(max_length)
         else:
-            keep, self.skipped = find_usable(lengths, max_length, f"pair of {pairs.name}")
-            self.source, self.target = source.keep(keep), target.keep(keep)
-        lengths = np.maximum(self.source.lengths, self.target.lengths)
-        super().__init__(lengths, bucket_sizes(max_length, token_budget, multiple), seed)
+            rows, self.skipped = find_usable(lengths, max_length, f"pair of {pairs.name}")
+        self.strings = [tf.gather(side, rows) for side in texts]
+        self.ids = [tf.gather(side, rows)[:, : max_length - 1] for side in ids]
+        lengths = np.minimum(lengths[:, rows], max_length)
+        self.num_tokens = lengths.sum(axis=1)  # (2) of source and target, END included
+        sizes = bucket_sizes(max_length, token_budget, multiple)
+        super().__init__(lengths.max(axis=0), sizes, seed)
         self.n_best, self.alpha = n_best, alpha
 
     def __str__(self) -> str:
         shapes = self.batch_shapes()
-        source, target = self.source.lengths.sum(), self.target.lengths.sum()
+        source, target = self.num_tokens
         padding = 1 - (source + target) / sum(2 * rows * length for rows, length in shapes)
         return (
             f"{len(self.lengths):,} pairs (skipped: {describe_counts(self.skipped)}; "
@@ -170,18 +150,16 @@ class PairBatches(BucketedBatches):
             yield batch.length, rows, batch.is_real, uniform[:, rows]
 
     def make_batch(self, length, rows, is_real, uniform):
-        source = self._take(self.source, rows, uniform[0], length)
-        decoder_input, targets = shift(self._take(self.target, rows, uniform[1], length))
-
+        source, target = (self._take(side, rows, uniform[side], length) for side in (0, 1))
         shape = tf.cast(tf.stack([tf.size(rows), length]), tf.int64)
         source, decoder_input, targets = (
-            ids.to_tensor(PAD, shape=shape) for ids in (append_end(source), decoder_input, targets)
+            ids.to_tensor(PAD, shape=shape) for ids in (append_end(source), *shift(target))
         )
         weights = tf.cast((targets != PAD) & is_real[:, None], tf.float32)
         return {"source": source, "target": decoder_input}, targets, weights
 
-    def _take(self, texts: TokenizedTexts, rows, uniform, length) -> tf.RaggedTensor:
+    def _take(self, side, rows, uniform, length) -> tf.RaggedTensor:
         if self.n_best == 1:
-            return tf.gather(texts.ids, rows)
-        strings = tf.gather(texts.strings, rows)
-        return texts.tokenizer.sample(strings, uniform, self.n_best, self.alpha, length - 1)
+            return tf.gather(self.ids[side], rows)
+        strings, tokenizer = tf.gather(self.strings[side], rows), self.tokenizers[side]
+        return tokenizer.sample(strings, uniform, self.n_best, self.alpha, length - 1)

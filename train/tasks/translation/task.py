@@ -41,7 +41,7 @@ class TranslationTask(Task):
             seed=recipe.seed,
             n_best=recipe.data.n_best,
         )
-        self.units_per_batch = self.data.target.lengths.sum() / self.data.steps_per_epoch
+        self.units_per_batch = self.data.num_tokens[1] / self.data.steps_per_epoch
         print(self.pairs["train"], self.data, sep="\n")
 
     def restore(self, folder):
