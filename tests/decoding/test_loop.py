@@ -4,12 +4,12 @@ from keras import ops
 from tfx_transformer.decoding.loop import (
     batch_gather,
     concatenate,
+    decode_loop,
     gather_one,
     keep_done_rows,
     repeat_rows,
     set_position,
     take_rows,
-    while_loop,
 )
 
 B, M, K, D = 2, 5, 3, 4
@@ -66,11 +66,15 @@ def test_set_position_changes_one_column():
     assert ops.convert_to_numpy(written).tolist() == [[[1, 8, 3], [4, 9, 6]]]
 
 
-def test_a_loop_carries_nested_structures():
-    def body(i, state):
-        return i + 1, {"sum": [state["sum"][0] + i], "none": ()}
+def test_a_loop_runs_until_all_rows_are_done_and_carries_nested_structures():
+    last = ops.array([2, 0, 5], "int32")  # the step after which a row is done
 
-    start = (ops.array(0, "int32"), {"sum": [ops.zeros((B,), "int32")], "none": ()})
-    i, state = while_loop(lambda i, state: i < 5, body, start)
-    assert int(i) == 5
-    assert ops.convert_to_numpy(state["sum"][0]).tolist() == [10, 10]
+    def advance(index, rows, carry):
+        rows = {"sum": [rows["sum"][0] + index], "none": ()}
+        return rows, last == index, {"steps": carry["steps"] + 1}
+
+    start = {"sum": [ops.zeros((3,), "int32")], "none": ()}
+    carry = {"steps": ops.array(0, "int32")}
+    rows = decode_loop(advance, start, ops.array([False, True, False]), carry)
+    assert ops.convert_to_numpy(rows["sum"][0]).tolist() == [0 + 1 + 2, 0, 15]
+    assert rows["none"] == ()

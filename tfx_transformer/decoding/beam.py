@@ -11,10 +11,9 @@ from tfx_transformer.decoding.decoder import Decoder
 from tfx_transformer.decoding.loop import (
     batch_gather,
     concatenate,
-    keep_done_rows,
+    decode_loop,
     set_position,
     take_rows,
-    while_loop,
 )
 
 
@@ -43,8 +42,6 @@ class BeamDecoder(Decoder):
     hypotheses by their score. The `width` most likely extensions without END stay live. (Dropping
     an END further down the list makes a beam of width 1 greedy decoding.)
 
-        score = log_prob / ((5 + length) / 6)^length_penalty + coverage penalty
-
     The result is the finished hypotheses by score. If there are fewer than n_best, the live ones
     follow, cut off at the limit, by score. If even these are too few (a tiny vocabulary), the rest
     have length 0, PAD only, and -1e9 for score and log_prob.
@@ -54,8 +51,8 @@ class BeamDecoder(Decoder):
     Args:
         width: beam width: number of live, and of finished, hypotheses per sentence.
         length_penalty: 0 or more; 0 ranks by log-probability, more favors long sentences.
-        length_rule: "gnmt": score = log_prob / ((5 + length) / 6)^length_penalty; "power": score =
-            log_prob / length^length_penalty.
+        length_rule: "gnmt": score = log_prob / ((5 + length) / 6)^length_penalty + the coverage
+            penalty; "power": the same with length^length_penalty.
         coverage_penalty: 0 or more; more favors translations of all source tokens. Above 0 the
             model must keep state["carry"]["coverage"] (N, S), its attention to the source summed
             over the steps, and state["constant"]["source_mask"] (N, S), boolean.
@@ -110,10 +107,8 @@ class BeamDecoder(Decoder):
         live = {"tokens": tokens, "score": first, "log_prob": first, "length": length}
         finished = {"tokens": tokens, "score": masked, "log_prob": masked, "length": length}
 
-        def is_running(index, live, finished, is_done, carry):
-            return ops.logical_not(ops.all(is_done))
-
-        def advance(index, live, finished, is_done, carry):
+        def advance(index, hypotheses, carry):
+            live, finished = hypotheses
             rows = ops.reshape(live["tokens"], (call.num_rows, 1 + call.max_length))
             log_probs, allowed, carry = self.advance(call, rows, carry, index)
             log_prob, parents, token = self.extend(call, live, log_probs, allowed, index)
@@ -124,17 +119,13 @@ class BeamDecoder(Decoder):
                 "length": ops.broadcast_to(index + 1, ops.shape(token)),
             }  # (B, 2W, …)
             is_end = token == call.end_id
-            new_live, indices = keep_live(extended, is_end, self.width)
-            new_finished = keep_finished(finished, extended, is_end, self.width)
+            live, indices = keep_live(extended, is_end, self.width)
+            finished = keep_finished(finished, extended, is_end, self.width)
             carry = self.reorder(call, carry, batch_gather(parents, indices))
-
-            live, finished = keep_done_rows(is_done, (live, finished), (new_live, new_finished))
             is_last = ops.logical_or(self.is_final(call, live, finished), index + 1 >= call.limit)
-            return index + 1, live, finished, ops.logical_or(is_done, is_last), carry
+            return (live, finished), is_last, carry
 
-        index = ops.convert_to_tensor(0, dtype="int32")
-        variables = (index, live, finished, call.limit < 1, call.carry)
-        _, live, finished, _, _ = while_loop(is_running, advance, variables)
+        live, finished = decode_loop(advance, (live, finished), call.limit < 1, call.carry)
         return rank(live, finished, self.n_best, call.pad_id)
 
     def extend(self, call, live, log_probs, allowed, index):

@@ -4,19 +4,27 @@ import keras
 from keras import ops
 
 
-def while_loop(condition, body, variables):
-    """`ops.while_loop` that restores the static shapes of its variables after each step.
+def decode_loop(advance, rows, is_done, carry):
+    """The rows (B, …) after steps `advance(index, rows, carry) -> rows, is_last, carry`.
 
-    TensorFlow refuses a variable that enters a step as (3, 8) and leaves it as (None, 8).
+    A sentence is done, and its rows stay the same, after a step where its `is_last` (B,) is True.
     """
 
+    def is_running(index, rows, is_done, carry):
+        return ops.logical_not(ops.all(is_done))
+
+    def step(index, rows, is_done, carry):
+        old = index, rows, is_done, carry
+        rows, is_last, carry = advance(index, rows, carry)
+        new = index + 1, keep_done_rows(is_done, old[1], rows), is_done | is_last, carry
+        return keras.tree.map_structure(keep_shape, new, old)
+
     def keep_shape(new, old):
+        """TensorFlow refuses a variable that enters a step as (3, 8), leaves it as (None, 8)."""
         return new if new.shape == old.shape else ops.reshape(new, ops.shape(old))
 
-    def body_with_shapes(*old):
-        return keras.tree.map_structure(keep_shape, tuple(body(*old)), tuple(old))
-
-    return ops.while_loop(condition, body_with_shapes, tuple(variables))
+    index = ops.convert_to_tensor(0, dtype="int32")
+    return ops.while_loop(is_running, step, (index, rows, is_done, carry))[1]
 
 
 def repeat_rows(structure, times):

@@ -3,7 +3,7 @@
 from keras import ops
 
 from tfx_transformer.decoding.constraints import MIN_LOG_PROB
-from tfx_transformer.decoding.loop import gather_one, keep_done_rows, set_position, while_loop
+from tfx_transformer.decoding.loop import decode_loop, gather_one, set_position
 
 
 def decode_rows(decoder, call, choose):
@@ -15,25 +15,20 @@ def decode_rows(decoder, call, choose):
         "length": ops.zeros((call.num_rows,), "int32"),
     }
 
-    def is_running(index, rows, is_done, carry):
-        return ops.logical_not(ops.all(is_done))
-
-    def advance(index, rows, is_done, carry):
+    def advance(index, rows, carry):
         log_probs, allowed, carry = decoder.advance(call, rows["tokens"], carry, index)
         token = ops.cast(choose(allowed, index), "int32")
         required, is_required = call.required_tokens(gather_one(allowed, token), index)
         token = ops.where(is_required, required, token)
-        longer = {
+        rows = {
             "tokens": set_position(rows["tokens"], token, index + 1),
             "log_prob": rows["log_prob"] + ops.maximum(gather_one(log_probs, token), MIN_LOG_PROB),
             "length": rows["length"] + 1,
         }
-        rows = keep_done_rows(is_done, rows, longer)
         is_last = ops.logical_or(token == call.end_id, rows["length"] >= limit)
-        return index + 1, rows, ops.logical_or(is_done, is_last), carry
+        return rows, is_last, carry
 
-    index = ops.convert_to_tensor(0, dtype="int32")
-    _, rows, _, _ = while_loop(is_running, advance, (index, rows, limit < 1, call.carry))
+    rows = decode_loop(advance, rows, limit < 1, call.carry)
     shape = (call.batch_size, call.rows_per_sentence)
     tokens = ops.reshape(rows["tokens"], (*shape, 1 + call.max_length))
     log_prob, length = ops.reshape(rows["log_prob"], shape), ops.reshape(rows["length"], shape)
