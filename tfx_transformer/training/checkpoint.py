@@ -30,6 +30,7 @@ class Checkpoints:
 
     def __init__(self, folder, keep: int = 5):
         self.folder, self.keep = Path(folder), keep
+        self.best = self.folder / "best.npz"
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint after an evaluation, ascending."""
@@ -37,10 +38,6 @@ class Checkpoints:
 
     def path(self, step: int) -> Path:
         return self.folder / f"step_{step:08d}.npz"
-
-    @property
-    def best(self) -> Path:
-        return self.folder / "best.npz"
 
     def save(self, step: int, model) -> Path:
         """Write a checkpoint and delete the oldest."""

@@ -4,10 +4,10 @@ import keras
 from keras import ops
 
 from tfx_transformer.checks import check_rate
+from tfx_transformer.config import Serializable
 
 
-@keras.saving.register_keras_serializable("tfx_transformer")
-class TokenCrossentropy(keras.losses.Loss):
+class TokenCrossentropy(Serializable, keras.losses.Loss):
     """Cross-entropy of tokens with label smoothing (arXiv:1512.00567, section 7), in float32.
 
     Targets (B, T), ids, and logits (B, T, V) → the mean over tokens, by sample weights (B, T).
@@ -27,7 +27,6 @@ class TokenCrossentropy(keras.losses.Loss):
     ):
         super().__init__(name=name, reduction=reduction, **kwargs)
         check_rate(label_smoothing=label_smoothing)
-        self.label_smoothing = label_smoothing
 
     def call(self, targets, logits):
         logits = ops.cast(logits, "float32")
@@ -38,9 +37,6 @@ class TokenCrossentropy(keras.losses.Loss):
         one_hot = ops.one_hot(targets, size, dtype="float32")
         smooth = (1 - self.label_smoothing) * one_hot + self.label_smoothing / size
         return ops.categorical_crossentropy(smooth, logits, from_logits=True)
-
-    def get_config(self):
-        return super().get_config() | {"label_smoothing": self.label_smoothing}
 
 
 def normalize_weights(weights):

@@ -117,7 +117,8 @@ class PairBatches(BucketedBatches):
         texts = pairs.source, pairs.target
         ids = [encode_all(*side) for side in zip(self.tokenizers, texts, strict=True)]
         lengths = np.stack([side.row_lengths() for side in ids]) + 1  # (2, N), END included
-        rows, self.skipped, self.truncated = np.arange(len(pairs)), {}, 0
+        rows, self.truncated = np.arange(len(pairs)), 0
+        self.skipped: dict[str, int] = {}
         if seed is None:
             self.truncated = int((lengths > max_length).any(axis=0).sum())
         else:
