@@ -92,7 +92,7 @@ def test_another_version_is_refused(version, path):
 
 
 def test_int8_weights_without_a_scale_are_refused(path):
-    with pytest.raises(ValueError, match="CTranslate2 model: 'a/weight_scale'"):
+    with pytest.raises(ValueError, match="it has no 'a/weight_scale'"):
         read_model_file(write(path, {"a/weight": np.ones((2, 3), "int8")}))
 
 
@@ -100,7 +100,18 @@ def test_a_damaged_file_is_refused(path, draw):
     content = write(path, {"a": draw(2, 3)}, aliases=[("b", "a")]).read_bytes()
     for end in (2, 9, 30, 40, 60, len(content) - 1):
         path.write_bytes(content[:end])
-        with pytest.raises(ValueError, match="is not a readable CTranslate2 model"):
+        with pytest.raises(ValueError, match="is damaged or not supported: "):
             read_model_file(path)
-    with pytest.raises(ValueError, match="is not a readable CTranslate2 model: 'c'"):
+    with pytest.raises(ValueError, match="is damaged or not supported: it has no 'c'"):
         read_model_file(write(path, {"a": draw(2, 3)}, aliases=[("b", "c")]))
+
+
+def test_scales_and_aliases_do_not_multiply_the_memory(path):
+    row = np.zeros((1, 1000), "int8")
+    write(path, {"a/weight": row, "a/weight_scale": np.ones(1000, "float32")})
+    with pytest.raises(ValueError, match="model.bin .*: a/weight_scale must have 1 or 1 values"):
+        read_model_file(path)
+    aliases = [(f"alias {i}", "a") for i in range(1000)]
+    file = read_model_file(write(path, {"a": np.zeros(1000, "float16")}, aliases=aliases))
+    assert len(file.arrays) == 1001
+    assert all(array is file.arrays["a"] for array in file.arrays.values())

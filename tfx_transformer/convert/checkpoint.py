@@ -16,7 +16,6 @@ from tfx_transformer.untrusted import read_npz, reading
 TORCH_SUFFIXES = (".bin", ".pt", ".pth")
 SUFFIXES = (".safetensors", ".npz", *TORCH_SUFFIXES)
 MAX_PROBLEMS = 8  # listed in an error
-NUMBERS = "biufV"  # kinds of dtypes; V is bfloat16
 
 
 def read_weights(path: str | Path) -> dict[str, np.ndarray]:
@@ -61,9 +60,7 @@ def assign_weights(
     for name, array in weights.items():
         is_ignored = re.match(layout.unused, name) or (not head and name.startswith(layout.head))
         if not is_ignored:
-            if array.dtype.kind not in NUMBERS:
-                raise ValueError(f"{name} must be an array of numbers; got {array.dtype}")
-            arrays |= layout.split(name, np.asarray(array, "float32"), model)
+            arrays |= layout.split(name, np.asarray(array), model)
     values, kept, problems = [], [], []
     root = posixpath.commonpath([weight.path for weight in model.weights])
     for weight in model.weights:

@@ -24,10 +24,12 @@ from tfx_transformer.checks import check_choice
 from tfx_transformer.convert.checkpoint import assign_weights
 from tfx_transformer.convert.ctranslate2_file import ModelFile, read_model_file
 from tfx_transformer.convert.layout import QKV, Layout
+from tfx_transformer.convert.options import check_sizes
 from tfx_transformer.convert.vocabulary import TABLE_NAMES, EmbeddingTables, Vocabulary
-from tfx_transformer.data.text.piece_tokenizer import PieceTokenizer, encode_without_end
+from tfx_transformer.data.text.piece_tokenizer import encode_without_end
 from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import Translator
+from tfx_transformer.untrusted import read_json, reading
 
 DECODER = {"kind": "beam", "width": 4, "length_penalty": 0.0, "min_length": 1}
 HEADS = {"TransformerBase": 8, "TransformerBig": 16}  # of files without num_heads
@@ -105,41 +107,37 @@ def load_ctranslate2(
     check_choice("spaces", "characters", "sentencepiece", splitter=splitter)
     folder = Path(folder)
     file = read_model_file(folder / "model.bin")
-    config = read_config(folder, file)
-    vocabularies = [read_vocabulary(folder, file, config, side) for side in SIDES]
-    tables = pop_tables(file.arrays, *vocabularies)
-    options = transformer_options(file, config) | tables.options()
-    positions = {
-        f"{side}_positions": file.arrays.pop(
-            f"{part}/position_encodings/encodings", sinusoids(max_length, options["dim"])
-        )
-        for side, part in SIDES.items()
-    }
-    length = min(map(len, positions.values()))
+    with reading(folder):
+        config = read_config(folder, file)
+        vocabularies = [read_vocabulary(folder, file, config, side) for side in SIDES]
+        tables = pop_tables(file.arrays, *vocabularies)
+        options = transformer_options(file, config) | tables.options()
+        check_sizes(options, folder / "model.bin")
+        positions = {
+            f"{side}_positions": file.arrays.pop(
+                f"{part}/position_encodings/encodings", sinusoids(max_length, options["dim"])
+            )
+            for side, part in SIDES.items()
+        }
+        length = min(map(len, positions.values()))
     position = {"kind": "learned", "max_length": length}
     model = create_model("transformer", **options, position=position)
     weights = {name: array for name, array in file.arrays.items() if array.ndim}
     assign_weights(model, weights | positions | tables.arrays(), CTRANSLATE2)
-    if add_source_end is None:
-        add_source_end = config["add_source_eos"]
     tokenizers = [
-        make_tokenizer(vocabulary, folder / f"{side}.spm", splitter)
+        vocabulary.tokenizer(folder / f"{side}.spm", splitter, language_codes=True)
         for side, vocabulary in zip(SIDES, vocabularies, strict=True)
     ]
+    if add_source_end is None:
+        add_source_end = config["add_source_eos"]
     kind: Any = Translator if add_source_end else TranslatorWithoutSourceEnd
     return kind(model, *tokenizers, decoder or DECODER, min(max_length, length), jit_compile)
-
-
-def make_tokenizer(vocabulary: Vocabulary, path: Path, splitter: str) -> PieceTokenizer:
-    if splitter != "sentencepiece":
-        return PieceTokenizer(vocabulary.pieces, splitter)
-    return PieceTokenizer(vocabulary.pieces, path.read_bytes(), language_codes=True)
 
 
 def read_config(folder: Path, file: ModelFile) -> dict[str, Any]:
     """The content of config.json; older models have flags in model.bin instead."""
     path = folder / "config.json"
-    config = json.loads(path.read_text()) if path.exists() else {}
+    config = read_json(path) if path.exists() else {}
     for name in ("bos", "eos"):
         config.setdefault(f"add_source_{name}", bool(file.arrays.get(f"with_source_{name}", 0)))
     has_start = file.arrays.get("with_target_bos", 1)

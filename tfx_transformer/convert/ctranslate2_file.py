@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tfx_transformer.untrusted import reading
+
 LAST_VERSION = 6
 TYPES = ("<f4", "<i1", "<i2", "<i4", "<f2", "bfloat16")
 BY_SIZE = {1: "<i1", 2: "<i2", 4: "<f4"}
@@ -65,7 +67,7 @@ class Reader:
 def read_model_file(path: str | Path) -> ModelFile:
     """Reads a model.bin; quantized weights are converted to float32."""
     reader = Reader(Path(path).read_bytes())
-    try:
+    with reading(path):
         version = reader.number("I")
         if not 2 <= version <= LAST_VERSION:
             raise ValueError(f"its version must be 2 … {LAST_VERSION}; got {version}")
@@ -78,8 +80,6 @@ def read_model_file(path: str | Path) -> ModelFile:
         for _ in range(reader.number("I") if version >= 3 else 0):
             name = reader.string()
             arrays[name] = arrays[reader.string()]
-    except (ValueError, KeyError, IndexError) as error:
-        raise ValueError(f"{path} is not a readable CTranslate2 model: {error}") from error
     return ModelFile(kind, revision, arrays)
 
 
@@ -92,6 +92,8 @@ def dequantize(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if name.endswith("weight") and array.dtype in ("int8", "int16"):
             default = {f"{name}_scale": INT16_SCALE} if array.dtype == "int16" else {}
             scale = np.asarray((default | arrays)[f"{name}_scale"], "float32")
-            array = array.astype("float32") / scale.reshape(-1, 1)
+            if scale.size not in (1, len(array)):
+                raise ValueError(f"{name}_scale must have 1 or {len(array)} values")
+            array = array.astype("float32") / scale.reshape(-1, *[1] * (array.ndim - 1))
         floats[name] = array
     return floats

@@ -142,5 +142,5 @@ class Layout:
             else:
                 if array.ndim == len(shape):
                     array = array.transpose(np.argsort(self.axes(weight, array.ndim)))
-                parts.append(array.reshape(shape))
+                parts.append(array.reshape(shape).astype("float32"))
         return None if problems else np.concatenate(parts, axis), problems

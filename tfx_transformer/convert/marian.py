@@ -16,7 +16,6 @@ are length_rule="power" and early_stop="likely" of our beam. Four things differ:
     constraints in generation_config.json, such as min_length, are ignored: set `decoder`
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,11 @@ import numpy as np
 from tfx_transformer.convert.checkpoint import assign_weights, read_weights
 from tfx_transformer.convert.hub import find_checkpoint, find_folder
 from tfx_transformer.convert.layout import Layout
-from tfx_transformer.convert.options import find_activation
+from tfx_transformer.convert.options import check_sizes, find_activation
 from tfx_transformer.convert.vocabulary import TABLE_NAMES, EmbeddingTables, Vocabulary
-from tfx_transformer.data.text.piece_tokenizer import PieceTokenizer
 from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import Translator
+from tfx_transformer.untrusted import read_json, reading
 
 UNSUPPORTED = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 
@@ -67,35 +66,37 @@ def load_marian(
         jit_compile: as in `Translator`.
     """
     folder = find_folder(folder)
-    config = read_config(folder)
-    weights = read_weights(find_checkpoint(folder))
-    tables = pop_tables(weights, config, *read_vocabularies(folder, config))
-    model = create_model("transformer", **transformer_options(config) | tables.options())
+    config, checkpoint = read_config(folder), find_checkpoint(folder)
+    weights = read_weights(checkpoint)
+    with reading(folder):
+        tables = pop_tables(weights, config, *read_vocabularies(folder, config))
+        options = transformer_options(config) | tables.options()
+        check_sizes(options, checkpoint)
+        decoder = decoder or read_decoder(config)
+        # theirs counts START
+        max_length = max_length or config.get("max_length", 512) - 1
+    model = create_model("transformer", **options)
     assign_weights(model, weights | tables.arrays(), HUGGING_FACE)
-    source, target = tables.source_vocabulary.pieces, tables.target_vocabulary.pieces
-    return Translator(
-        model,
-        PieceTokenizer(source, (folder / "source.spm").read_bytes(), language_codes=True),
-        PieceTokenizer(target, (folder / "target.spm").read_bytes()),
-        decoder or read_decoder(config),
-        max_length or config.get("max_length", 512) - 1,  # without START, which theirs counts
-        jit_compile,
+    tokenizers = (
+        tables.source_vocabulary.tokenizer(folder / "source.spm", language_codes=True),
+        tables.target_vocabulary.tokenizer(folder / "target.spm"),
     )
+    return Translator(model, *tokenizers, decoder, max_length, jit_compile)
 
 
 def is_marian(folder) -> bool:
     """Whether a folder contains a Marian model of Hugging Face."""
     path = Path(folder) / "config.json"
-    return path.exists() and json.loads(path.read_text()).get("model_type") == "marian"
+    return path.exists() and read_json(path).get("model_type") == "marian"
 
 
 def read_config(folder: Path) -> dict[str, Any]:
     """config.json, updated by generation_config.json if there is one."""
     if not is_marian(folder):
         raise ValueError(f'{folder} must have a config.json of model_type "marian"')
-    config = json.loads((folder / "config.json").read_text())
     generation = folder / "generation_config.json"
-    return config | (json.loads(generation.read_text()) if generation.exists() else {})
+    config = read_json(folder / "config.json")
+    return config | (read_json(generation) if generation.exists() else {})
 
 
 def read_vocabularies(folder: Path, config: dict[str, Any]) -> tuple[Vocabulary, Vocabulary]:
@@ -111,7 +112,7 @@ def read_vocabularies(folder: Path, config: dict[str, Any]) -> tuple[Vocabulary,
 
 def read_vocabulary(path: Path, size: int, special: dict[str, int]) -> Vocabulary:
     """Reads a JSON file {token: id}."""
-    ids = json.loads(path.read_text(encoding="utf-8"))
+    ids = read_json(path)
     if sorted(ids.values()) != list(range(size)):
         raise ValueError(
             f"{path} must contain each id of 0 … {size - 1} once; got {len(ids)} tokens"

@@ -42,7 +42,9 @@ SIZES = {  # model_type → our model, its options, and the defaults of activati
 }
 UNSUPPORTED = {"is_decoder": False, "scale_attn_weights": True}  # key → its only value
 UNSUPPORTED |= {"scale_attn_by_inverse_layer_idx": False}
+NUMBERS = {*BERT, *GPT, *SWIN, *IMAGES, "decoder_depth", "num_classes"}  # options above zero
 MAX_IMAGE_SIZE = 2**13  # pixels
+MAX_STAGES = 8  # of a Swin
 BERT_HEADS = {  # by the class that saved the weights
     "BertForMaskedLM": "mlm",
     "BertForPreTraining": "mlm",
@@ -79,34 +81,37 @@ def read_options(name: str, checkpoint: str | Path) -> dict[str, Any]:
 
 def check_sizes(options: dict[str, Any], checkpoint: Path) -> None:
     """Raises if the sizes are not whole numbers, or need more weights than the file can contain."""
-    lists = ("depth", "num_heads") if isinstance(options.get("depth"), list | tuple) else ()
-    for name, value in options.items():
-        for size in value if name in lists else [value]:
-            if name not in ("norm", "activation", "head"):
-                check_positive(**{name: size})
+    for name in NUMBERS & options.keys():
+        value = options[name]
+        values = value if isinstance(value, list | tuple) else [value]
+        for size in values:
+            check_positive(**{name: size})
+        if not 0 < len(values) <= MAX_STAGES:
+            raise ValueError(f"{name} must have 1 … {MAX_STAGES} values; got {len(values)}")
     if options.get("image_size", 1) > MAX_IMAGE_SIZE:
         raise ValueError(f"image_size must not exceed {MAX_IMAGE_SIZE} pixels")
-    count = count_weights(options)
-    if checkpoint.is_file() and count > checkpoint.stat().st_size:
+    count, size = (
+        count_weights(options),
+        checkpoint.stat().st_size if checkpoint.is_file() else None,
+    )
+    if size is not None and count > size:
         raise ValueError(
-            f"its sizes need {count:,} weights or more; {checkpoint.name} has only "
-            f"{checkpoint.stat().st_size:,} bytes"
+            f"its sizes need {count:,} weights or more; {checkpoint.name} has only {size:,} bytes"
         )
 
 
 def count_weights(options: dict[str, Any]) -> int:
     """A lower bound of the number of weights: those of dense layers and tables alone."""
-    get = {"patch_size": 1, "channels": 0, "image_size": 1, "mlp_dim": 0} | options
-    blocks, scale = 0, 1
-    stages = options["depth"] if isinstance(options["depth"], list | tuple) else [options["depth"]]
-    for depth in stages:  # of a Swin, each of twice the width of the one before
-        blocks += depth * scale * (4 * scale * get["dim"] + 2 * scale * get["mlp_dim"])
-        scale *= 2
-    rows = get["channels"] * get["patch_size"] ** 2
-    rows += sum(get.get(name, 0) for name in ("vocab_size", "num_segments", "num_classes"))
-    if len(stages) == 1:  # a table of positions
-        rows += get.get("max_length", (get["image_size"] // get["patch_size"]) ** 2)
-    return get["dim"] * (blocks + rows)
+    get = dict(patch_size=1, channels=0, image_size=1, mlp_dim=0, decoder_depth=0) | options
+    is_swin, depth = isinstance(get["depth"], list | tuple), get["depth"]
+    stages = depth if is_swin else [depth + get["decoder_depth"]]
+    # a stage of a Swin has twice the width of the one before
+    count = sum(n * 4**i * (4 * get["dim"] + 2 * get["mlp_dim"]) for i, n in enumerate(stages))
+    count += get["channels"] * get["patch_size"] ** 2
+    count += sum(get.get(name, 0) for name in ("vocab_size", "num_segments", "num_classes"))
+    if not is_swin and "position" not in get:  # a table of positions
+        count += get.get("max_length", (get["image_size"] // get["patch_size"]) ** 2)
+    return get["dim"] * count
 
 
 def read_normalization(checkpoint: str | Path) -> tuple[list[float], list[float]] | None:

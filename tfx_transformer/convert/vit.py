@@ -148,7 +148,7 @@ def split_positions(name, array, model) -> dict[str, np.ndarray]:
 
     With n rows only, as in DeiT III, the tokens have no positions: zeros.
     """
-    tokens = model.num_tokens
+    tokens, array = model.num_tokens, array.astype("float32")
     length = array.shape[1] if array.ndim == 3 and len(array) == 1 else 0
     for skip in (tokens, 0):
         side = math.isqrt(max(length - skip, 0))

@@ -6,11 +6,14 @@ ids works unchanged.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tfx_transformer.data.text.piece_tokenizer import PieceTokenizer
 from tfx_transformer.decoding.constraints import MASKED
+from tfx_transformer.untrusted import reading
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 
@@ -41,6 +44,13 @@ class Vocabulary:
     def pieces(self) -> list[str]:
         """The tokens in our order; the first four have our names."""
         return [*SPECIAL, *(self.tokens[i] for i in self.order[4:] if i is not None)]
+
+    def tokenizer(self, path: Path, splitter: str = "sentencepiece", **options) -> PieceTokenizer:
+        """The tokenizer of these pieces; for the splitter "sentencepiece" with the model `path`."""
+        if splitter != "sentencepiece":
+            return PieceTokenizer(self.pieces, splitter)
+        with reading(path):
+            return PieceTokenizer(self.pieces, path.read_bytes(), **options)
 
     def rows(self, table: np.ndarray) -> np.ndarray:
         """A table (their V, …) in our order; zeros for tokens that they do not have."""

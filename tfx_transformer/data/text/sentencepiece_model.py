@@ -8,6 +8,7 @@ in a graph both lose their model at the next `keras.utils.set_random_seed` or `c
 
 import hashlib
 
+import sentencepiece
 import tensorflow as tf
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer as _ops
 
@@ -23,6 +24,10 @@ class SentencePieceModel(tf.saved_model.experimental.TrackableResource):
 
     def __init__(self, model: bytes):
         super().__init__()
+        try:
+            sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise ValueError(f"model is not a SentencePiece model ({len(model)} bytes)") from error
         self._model = model
         _ = self.resource_handle  # created now, not inside the first graph that uses it
 
