@@ -16,6 +16,7 @@ import keras
 
 from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.config import Serializable
+from tfx_transformer.layers.norm import ReplicaBatchNormalization
 
 STAGES = {  # expansion, kernel, stride, channels, blocks; the stem is 1, the last convolution 9
     2: (1, 3, 1, 16, 1),
@@ -52,9 +53,7 @@ class ConvNorm(Serializable, keras.layers.Layer):
             self.convolution = keras.layers.Conv2D(
                 dim, kernel_size, stride, kernel_initializer="he_normal", **options
             )
-        self.norm = keras.layers.BatchNormalization(
-            momentum=0.99, epsilon=1e-3, name="norm", **shared
-        )
+        self.norm = ReplicaBatchNormalization(momentum=0.99, epsilon=1e-3, name="norm", **shared)
         self.activate = keras.activations.get(activation)
 
     def build(self, x_shape):

@@ -16,6 +16,7 @@ from tfx_transformer.checks import check_above_zero, check_positive, check_rate
 from tfx_transformer.layers.recurrent import RecurrentDecoder
 from tfx_transformer.models.base import RecurrentModel, check_images
 from tfx_transformer.models.image_encoders import IMAGE_ENCODERS
+from tfx_transformer.runtime import mean_over_replicas
 
 MOMENTUM = 0.9  # of the baseline, the moving average of the reward
 
@@ -164,7 +165,7 @@ class ShowAttendTell(RecurrentModel):
         real = ops.cast(ops.not_equal(target, 0), weights.dtype)  # (B, T)
         total = ops.sum(weights * real[:, None, :, None], axis=2)  # (B, H, S)
         captions = ops.max(real, axis=1)[:, None, None]  # 0 in a row of padding
-        return ops.sum(captions * (1.0 - total) ** 2) / ops.maximum(ops.sum(real), 1.0)
+        return ops.sum(captions * (1.0 - total) ** 2) / batch_count(real)
 
     def policy_gradient_loss(self, logits, scores, target):
         """REINFORCE loss of hard attention: the reward is the log-likelihood of the next tokens.
@@ -179,7 +180,7 @@ class ShowAttendTell(RecurrentModel):
         nats = keras.losses.sparse_categorical_crossentropy(following, logits, from_logits=True)
         reward = ops.stop_gradient(-ops.sum(nats * real, axis=1))  # (B,)
         captions = ops.max(real, axis=1)  # (B,), 0 in a row of padding
-        mean = ops.sum(reward * captions) / ops.maximum(ops.sum(captions), 1.0)
+        mean = mean_over_replicas(ops.sum(reward * captions)) / batch_count(captions)
         self.baseline.assign(MOMENTUM * self.baseline + (1 - MOMENTUM) * mean)
 
         soft = scores["soft"][:, :, :-1]  # (B, H, T − 1, S)
@@ -188,4 +189,9 @@ class ShowAttendTell(RecurrentModel):
         entropy = -ops.sum(soft * log_soft, axis=(1, 3))
         advantage = (reward - self.baseline)[:, None]
         gain = ops.sum((advantage * log_sampled + self.entropy * entropy) * real)
-        return -gain / ops.maximum(ops.sum(real), 1.0)
+        return -gain / batch_count(real)
+
+
+def batch_count(is_real):
+    """The number of ones in a batch; on several replicas their mean, as Keras averages losses."""
+    return ops.maximum(mean_over_replicas(ops.sum(is_real)), 1.0)

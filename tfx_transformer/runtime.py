@@ -84,6 +84,18 @@ def apply_to_batch(function, images):
     return function(tf.pad(images, [[0, spare], *rest]))[:count]
 
 
+def mean_over_replicas(x):
+    """The mean of a tensor over the replicas of tf.distribute; the tensor itself elsewhere."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        return x
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    return replica.all_reduce("MEAN", x) if replica and replica.num_replicas_in_sync > 1 else x
+
+
 @contextlib.contextmanager
 def muted_stderr():
     """Hides what is written to standard error, also by C++; shows it if there is an exception."""

@@ -27,7 +27,7 @@ from tfx_transformer.training.checkpoint import Checkpoints, assign_variables
 from tfx_transformer.training.input_wait import InputWait
 from tfx_transformer.training.losses import normalize_weights
 from tfx_transformer.training.stopping import Stopped, StopSignals
-from tfx_transformer.training.strategy import check_strategy, choose_strategy
+from tfx_transformer.training.strategy import check_strategy, choose_strategy, separate_seeds
 from tfx_transformer.training.tensorboard import TensorBoardLog
 
 
@@ -69,6 +69,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
             model.optimizer.build(model.trainable_variables)
     checkpoints = Checkpoints(folder / "checkpoints", keep=max(recipe.average, 2))
     step = checkpoints.restore(model)
+    separate_seeds(strategy, model)
     log.truncate(step)
     print(f"{type(model).__name__}: {model.count_params():,} parameters; from step {step:,}")
 

@@ -16,35 +16,6 @@ cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 """
 
-REPLICAS = (
-    TWO
-    + """
-import keras, numpy as np
-from tfx_transformer.training.losses import TokenCrossentropy, normalize_weights
-from tfx_transformer.models import create_model
-from tfx_transformer.training.strategy import choose_strategy
-
-strategy = choose_strategy(sys.argv[1])
-keras.utils.set_random_seed(0)
-with strategy.scope():
-    model = create_model("transformer", "test", vocab_size=11, dropout=0.0)
-    loss = TokenCrossentropy(0.1, reduction="sum")
-    model.compile(keras.optimizers.SGD(0.1), loss, jit_compile=False)
-rng = np.random.default_rng(0)
-source, target = rng.integers(1, 11, size=(4, 5)), rng.integers(1, 11, size=(4, 3))
-weights = np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 0, 0]], "float32")  # 5 tokens and 2
-
-def normalize(inputs, targets, weights):
-    return inputs, targets, normalize_weights(weights)
-
-data = tf.data.Dataset.from_tensors(({"source": source, "target": target}, target, weights))
-data = data.repeat(3).map(normalize)
-losses = model.fit(data, epochs=2, shuffle=False, verbose=0).history["loss"]
-total = sum(float(np.abs(w.numpy()).sum()) for w in model.trainable_weights)
-print(strategy.num_replicas_in_sync, *losses, total)
-"""
-)
-
 
 def run(code, *arguments):
     result = subprocess.run(
@@ -54,10 +25,46 @@ def run(code, *arguments):
     return [float(number) for number in result.stdout.split()]
 
 
-def test_two_replicas_train_like_one():
-    one, two = run(REPLICAS, "one"), run(REPLICAS, "mirrored")
-    assert (one[0], two[0]) == (1, 2)
-    assert two[1:] == pytest.approx(one[1:], rel=1e-5)
+SEEDS = (
+    TWO
+    + """
+import keras, numpy as np
+from tfx_transformer.models import create_model
+from tfx_transformer.training.strategy import choose_strategy, separate_seeds
+
+strategy = choose_strategy("mirrored")
+images, tokens = np.ones((4, 32, 32, 3), "float32"), np.arange(1, 13).reshape(4, 3)
+sizes = {"vocab_size": 13, "dropout": 0.0}
+MODELS = {
+    "transformer": (sizes | {"dropout": 0.5}, {"source": tokens, "target": tokens}),
+    "vit": ({"num_classes": 3, "image_size": 32, "drop_path": 0.5, "depth": 3}, images),
+    "show_attend_tell": (sizes | {"hard": True}, {"image": images, "target": tokens}),
+}
+
+def outputs(model, inputs, strategy):
+    results = strategy.run(lambda: model(inputs, training=True))
+    return [x.numpy() for x in strategy.experimental_local_results(results)]
+
+for name, (options, inputs) in MODELS.items():
+    models = []
+    for scope in (strategy.scope, tf.device):
+        keras.utils.set_random_seed(0)
+        with scope(*["CPU:0"] if scope is tf.device else []):
+            models.append(create_model(name, "test", **options))
+    separate_seeds(strategy, models[0])
+    separate_seeds(tf.distribute.get_strategy(), models[1])
+    for _ in range(2):
+        first, second = outputs(models[0], inputs, strategy)
+        (one,) = outputs(models[1], inputs, tf.distribute.get_strategy())
+        print(np.abs(first - one).max(), np.abs(first - second).max())
+"""
+)
+
+
+def test_replicas_have_random_numbers_of_their_own_and_the_first_those_of_one_device():
+    numbers = run(SEEDS)
+    to_one_device, between_replicas = numbers[::2], numbers[1::2]
+    assert len(numbers) == 12 and max(to_one_device) < 1e-5 and min(between_replicas) > 1e-3
 
 
 def test_unsupported_strategies_are_refused_with_the_reason():

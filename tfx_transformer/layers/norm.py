@@ -9,6 +9,7 @@ from keras import ops
 from tfx_transformer.checks import check_above_zero, check_rate
 from tfx_transformer.config import Serializable
 from tfx_transformer.registry import Registry
+from tfx_transformer.runtime import mean_over_replicas
 
 
 class LayerNorm(Serializable, keras.layers.Layer):
@@ -79,6 +80,18 @@ class RMSNorm(Serializable, keras.layers.Layer):
         return ops.rms_normalization(x, self.scale, axis=-1, epsilon=self.epsilon)
 
 
+class ReplicaBatchNormalization(keras.layers.BatchNormalization):
+    """Keras's batch normalization, with the statistics of all replicas, also of masked inputs."""
+
+    def _moments(self, x, mask):
+        real = ops.ones_like(x[..., :1]) if mask is None else ops.cast(mask[..., None], x.dtype)
+        axes = tuple(range(len(x.shape) - 1))
+        count = mean_over_replicas(ops.sum(real)) + keras.backend.epsilon()
+        mean = mean_over_replicas(ops.sum(x * real, axes)) / count
+        variance = mean_over_replicas(ops.sum(ops.square(x - mean) * real, axes)) / count
+        return mean, variance
+
+
 class BatchNorm(Serializable, keras.layers.Layer):
     """Batch normalization over all real positions (arXiv:1502.03167), in float32.
 
@@ -95,7 +108,7 @@ class BatchNorm(Serializable, keras.layers.Layer):
         super().__init__(**kwargs)
         check_above_zero(epsilon=epsilon)
         check_rate(momentum=momentum)
-        self.norm = keras.layers.BatchNormalization(
+        self.norm = ReplicaBatchNormalization(
             epsilon=epsilon, momentum=momentum, dtype=self.dtype_policy, name="norm"
         )
 

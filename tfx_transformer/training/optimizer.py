@@ -44,6 +44,15 @@ class FusedAdam(keras.optimizers.Adam):
             grad=tf.cast(tf.convert_to_tensor(gradient), dtype),
         )
 
+    def _clip_gradients(self, gradients):
+        """Of all replicas together; Keras would clip the part of each replica before their sum."""
+        pairs = [(None if g is None else tf.convert_to_tensor(g), None) for g in gradients]
+        gradients = [gradient for gradient, _ in super()._all_reduce_sum_gradients(pairs)]
+        return super()._clip_gradients(gradients)
+
+    def _all_reduce_sum_gradients(self, pairs):
+        return pairs  # the gradients were summed before they were clipped
+
     def finalize_variable_values(self, var_list):
         """Does nothing: Keras would overwrite the weights with their moving averages (`use_ema`) at
         the end of `fit`, but training may continue."""

@@ -30,6 +30,23 @@ def choose_strategy(name: str = "auto") -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=operations)
 
 
+def separate_seeds(strategy: tf.distribute.Strategy, model) -> None:
+    """Give each replica random numbers of its own; call it once, after a checkpoint was restored.
+
+    Each replica has its own copy of the states of Keras's seed generators. They start equal, so
+    all replicas would drop the same units. Those of the first, which checkpoints store, stay.
+    """
+    states = [v.value for v in model.variables if v.name == "seed_generator_state"]
+
+    def add_replica_number():
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        for state in states:
+            state.assign_add(tf.cast([number * 1_000_003, 0], state.dtype))
+
+    if strategy.num_replicas_in_sync > 1:
+        strategy.run(add_replica_number)
+
+
 def check_strategy(strategy: tf.distribute.Strategy, accumulate: int, jit_compile: bool) -> None:
     """Refuse combinations that would fail in the first training step."""
     if strategy.num_replicas_in_sync > 1 and accumulate > 1:
