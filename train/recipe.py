@@ -59,6 +59,9 @@ class OptimizerOptions:
     exported; 0 keeps none."""
 
 
+ADAMW = OptimizerOptions(schedule="cosine", beta_2=0.999, epsilon=1e-8, weight_decay=0.05)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What the recipes of all tasks have in common."""

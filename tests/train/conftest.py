@@ -10,14 +10,10 @@ import tensorflow as tf
 from tfx_transformer.data.images.augmentation_options import Augmentation
 from tfx_transformer.train.cli import main
 from tfx_transformer.train.options import DecodingOptions
-from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions
+from tfx_transformer.train.recipe import ADAMW, ModelOptions, OptimizerOptions
 from tfx_transformer.train.run import train
 from tfx_transformer.train.tasks.captioning import CaptioningData, CaptioningRecipe
-from tfx_transformer.train.tasks.classification import (
-    ADAMW,
-    ClassificationData,
-    ClassificationRecipe,
-)
+from tfx_transformer.train.tasks.classification import ClassificationData, ClassificationRecipe
 from tfx_transformer.train.tasks.language_model import LanguageModelData, LanguageModelRecipe
 from tfx_transformer.train.tasks.masked_language_model import (
     MaskedLanguageModelData,

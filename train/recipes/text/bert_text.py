@@ -9,7 +9,9 @@ Time:    not measured
 Result:  not measured
 """
 
-from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions
+from dataclasses import replace
+
+from tfx_transformer.train.recipe import ADAMW, ModelOptions
 from tfx_transformer.train.tasks.masked_language_model import (
     MaskedLanguageModelData,
     MaskedLanguageModelRecipe,
@@ -18,15 +20,7 @@ from tfx_transformer.train.tasks.masked_language_model import (
 RECIPE = MaskedLanguageModelRecipe(
     data=MaskedLanguageModelData(vocab_size=8000, max_length=64, token_budget=4096),
     model=ModelOptions.of("bert", "tiny"),
-    optimizer=OptimizerOptions(
-        learning_rate=1e-3,
-        schedule="cosine",
-        warmup_steps=500,
-        beta_2=0.999,
-        epsilon=1e-6,
-        weight_decay=0.01,
-        clip_norm=1.0,
-    ),
+    optimizer=replace(ADAMW, warmup_steps=500, epsilon=1e-6, weight_decay=0.01, clip_norm=1.0),
     steps=5000,
     eval_steps=500,
 )

@@ -10,22 +10,16 @@ Result:  not measured; nanoGPT reports 1.88 nats/character on Shakespeare with a
          size and half the context length
 """
 
+from dataclasses import replace
+
 from tfx_transformer.train.options import DecodingOptions
-from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions
+from tfx_transformer.train.recipe import ADAMW, ModelOptions
 from tfx_transformer.train.tasks.language_model import LanguageModelData, LanguageModelRecipe
 
 RECIPE = LanguageModelRecipe(
     data=LanguageModelData(tokenizer="char", max_length=128, batch_size=32),
     model=ModelOptions.of("gpt", dim=128, depth=4, num_heads=4, mlp_dim=512, dropout=0.1),
-    optimizer=OptimizerOptions(
-        learning_rate=1e-3,
-        schedule="cosine",
-        warmup_steps=100,
-        beta_2=0.99,
-        epsilon=1e-8,
-        weight_decay=0.1,
-        clip_norm=1.0,
-    ),
+    optimizer=replace(ADAMW, warmup_steps=100, beta_2=0.99, weight_decay=0.1, clip_norm=1.0),
     decoding=DecodingOptions(kind="sample", temperature=0.8),
     steps=3000,
     eval_steps=500,

@@ -12,12 +12,8 @@ Result:  not measured
 from dataclasses import replace
 
 from tfx_transformer.data.images.augmentation_options import Augmentation
-from tfx_transformer.train.recipe import ModelOptions
-from tfx_transformer.train.tasks.classification import (
-    ADAMW,
-    ClassificationData,
-    ClassificationRecipe,
-)
+from tfx_transformer.train.recipe import ADAMW, ModelOptions
+from tfx_transformer.train.tasks.classification import ClassificationData, ClassificationRecipe
 
 RECIPE = ClassificationRecipe(
     data=ClassificationData(batch_size=32, crop_ratio=0.875),

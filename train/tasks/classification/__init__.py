@@ -4,9 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tfx_transformer.data.images.augmentation_options import Augmentation
-from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions, Recipe
-
-ADAMW = OptimizerOptions(schedule="cosine", beta_2=0.999, epsilon=1e-8, weight_decay=0.05)
+from tfx_transformer.train.recipe import ADAMW, ModelOptions, OptimizerOptions, Recipe
 
 
 @dataclass(frozen=True)
