@@ -112,7 +112,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
         )
 
     # the final weights
-    choose_weights(model, checkpoints, evaluator, recipe.average)
+    choose_weights(model, checkpoints, evaluator, task.metric, recipe.average)
     with whole_file(folder / "model.keras") as path:
         model.save(path)
 
@@ -174,14 +174,14 @@ def has_stopped_improving(log: MetricsLog, metric: str, patience: int) -> bool:
     return bool(patience) and len(scores) - int(np.argmax(scores or [0])) > patience
 
 
-def choose_weights(model, checkpoints: Checkpoints, evaluator, count: int) -> None:
+def choose_weights(model, checkpoints: Checkpoints, evaluator, metric: str, count: int) -> None:
     """Leaves in the model the better of the best weights and the mean of the last checkpoints."""
     checkpoints.restore_best(model)
     if count < 2:
         return
-    best = as_score(evaluator.whole_metric())
+    best = as_score(evaluator.evaluate(whole=True).scores[metric])
     assign_variables(model, checkpoints.average(count))
-    mean = as_score(evaluator.whole_metric())
+    mean = as_score(evaluator.evaluate(whole=True).scores[metric])
     print(f"validation: best checkpoint {best:.2f}, mean of the last {count} {mean:.2f}")
     if best > mean:
         checkpoints.restore_best(model)

@@ -127,12 +127,8 @@ class Evaluator(abc.ABC):
     shown = 3  # number of samples to print
 
     @abc.abstractmethod
-    def evaluate(self) -> Evaluation:
-        """Scores on the validation set, or on a part of it."""
-
-    @abc.abstractmethod
-    def whole_metric(self) -> float:
-        """The task's metric on the whole validation set, to choose the final weights."""
+    def evaluate(self, whole: bool = False) -> Evaluation:
+        """Scores on the first part of the validation set, or on the whole of it."""
 
     def __call__(self, step: int, path: Path) -> dict[str, float]:
         """Evaluates, prints a line and some samples, and writes all to `path` with a suffix."""

@@ -3,6 +3,7 @@
 import abc
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -85,28 +86,17 @@ class ClassTask(Task):
         return scores | {f"{self.unit}_per_second": len(labels) / seconds}
 
 
+@dataclass
 class ClassEvaluator(Evaluator):
-    """Accuracy and loss on the validation set; the accuracy of each class goes to a file.
-
-    Args:
-        probabilities: a function without arguments → (N, C).
-        labels: (N,) class indices.
-        class_names: C names.
-    """
+    """Accuracy and loss on the whole validation set; the accuracy of each class goes to a file."""
 
     suffix, shown = ".json", 0
+    probabilities: Callable[[], np.ndarray]  # → (N, C)
+    labels: np.ndarray  # (N,) class indices
+    class_names: list[str]
 
-    def __init__(self, probabilities: Callable, labels, class_names: list[str]):
-        self.probabilities, self.labels, self.class_names = probabilities, labels, class_names
-
-    def scores(self) -> dict[str, Any]:
-        return classification_scores(self.probabilities(), self.labels, self.class_names)
-
-    def whole_metric(self):
-        return self.scores()["accuracy"]
-
-    def evaluate(self):
-        scores = self.scores()
+    def evaluate(self, whole=True):
+        scores = classification_scores(self.probabilities(), self.labels, self.class_names)
         summary = (
             f"accuracy {scores['accuracy']:.2f} % · top 5 {scores['top_5']:.2f} % · "
             f"loss {scores['loss']:.3f}"

@@ -128,7 +128,7 @@ class TokenEvaluator(Evaluator):
     """Log-probability, perplexity and accuracy on the first batches of the validation set.
 
     Args:
-        task: gives the data, the metric and the number of batches to use at each evaluation.
+        task: gives the data and the number of batches to use at each evaluation.
         model: the model that is trained.
         sample: a function without arguments → samples.
         shown: number of samples to print.
@@ -136,14 +136,10 @@ class TokenEvaluator(Evaluator):
 
     def __init__(self, task: PlainTextTask, model, sample: Callable[[], list[str]], shown: int):
         self.metrics = TokenMetrics(model, task.evaluation_data(task.texts["validation"]))
-        self.metric, self.batches = task.metric, task.recipe.eval_batches
-        self.sample, self.shown = sample, shown
+        self.batches, self.sample, self.shown = task.recipe.eval_batches, sample, shown
 
-    def whole_metric(self):
-        return self.metrics()[self.metric]
-
-    def evaluate(self):
-        scores = self.metrics(self.batches)
+    def evaluate(self, whole=False):
+        scores = self.metrics(-1 if whole else self.batches)
         scores.pop("tokens")
         summary = f"perplexity {scores['perplexity']:.3f} · accuracy {scores['accuracy']:.2f} %"
         return Evaluation(scores, summary, self.sample())

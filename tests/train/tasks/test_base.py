@@ -71,11 +71,8 @@ def test_an_evaluator_writes_samples_and_prints_a_line(tmp_path, capsys):
     class Fixed(Evaluator):
         suffix, shown = ".md", 1
 
-        def evaluate(self):
+        def evaluate(self, whole=False):
             return Evaluation({"score": 1.0}, "score 1", ["a sample", "another"])
-
-        def whole_metric(self):
-            return 1.0
 
     assert Fixed()(1234, tmp_path / "samples/step") == {"score": 1.0}
     assert capsys.readouterr().out == "step 1,234: score 1\na sample\n"

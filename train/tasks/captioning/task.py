@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -183,32 +184,27 @@ def describe(captioner: Captioner, features: np.ndarray) -> list[str]:
     return [text.decode() for text in in_batches(features, BATCH_SIZE, predict, "describing")]
 
 
+@dataclass
 class CaptioningEvaluator(Evaluator):
-    """BLEU-1 to 4 and chrF on the first images of the validation set.
+    """BLEU-1 to 4 and chrF on the first images of the validation set."""
 
-    Args:
-        captioner: with the model that is trained.
-        captions: the validation set.
-        count: number of images to describe at each evaluation.
-    """
+    captioner: Captioner
+    captions: Captions
+    count: int  # images to describe at each evaluation
 
-    def __init__(self, captioner: Captioner, captions: Captions, count: int):
-        self.captioner, self.captions = captioner, captions
-        self.count = min(count, len(captions))
-        self.features = encode_images(captioner, captions) if captioner.model.freeze else None
+    def __post_init__(self):
+        is_frozen = self.captioner.model.freeze
+        self.features = encode_images(self.captioner, self.captions) if is_frozen else None
 
-    def describe(self, count: int) -> list[str]:
-        if self.features is not None:
-            return describe(self.captioner, self.features[:count])
-        first = dataclasses.replace(self.captions, items=self.captions.items[:count])
-        return describe(self.captioner, encode_images(self.captioner, first))
-
-    def whole_metric(self):
-        return caption_scores(self.describe(len(self.captions)), self.captions.texts)["bleu_4"]
-
-    def evaluate(self):
-        texts = self.describe(self.count)
-        scores = caption_scores(texts, self.captions.texts[: self.count])
+    def evaluate(self, whole=False):
+        count = None if whole else self.count
+        if self.features is None:
+            first = dataclasses.replace(self.captions, items=self.captions.items[:count])
+            features = encode_images(self.captioner, first)
+        else:
+            features = self.features[:count]
+        texts = describe(self.captioner, features)
+        scores = caption_scores(texts, self.captions.texts[:count])
         rows = zip(self.captions.files, self.captions.texts, texts, strict=False)
         samples = [f"{file}\nreference  {own[0]}\nmodel      {text}\n" for file, own, text in rows]
         summary = " · ".join(f"{name} {score:.2f}" for name, score in scores.items())

@@ -1,6 +1,7 @@
 """Translation as a task: data, model, evaluation and pipeline."""
 
 import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
@@ -122,25 +123,18 @@ def make_tokenizers(data: TranslationData, pairs: Pairs, folder: Path) -> None:
             tokenizer.save(path)
 
 
+@dataclass
 class TranslationEvaluator(Evaluator):
-    """BLEU, chrF and perplexity on the validation set.
+    """BLEU, chrF and perplexity on the validation set."""
 
-    Args:
-        translator: with the model that is trained.
-        metrics: of the validation set.
-        pairs: the validation set.
-        count: number of sentences to translate at each evaluation.
-    """
+    translator: Translator
+    metrics: TokenMetrics
+    pairs: Pairs
+    count: int  # sentences to translate at each evaluation
 
-    def __init__(self, translator: Translator, metrics: TokenMetrics, pairs: Pairs, count: int):
-        self.translator, self.metrics, self.pairs = translator, metrics, pairs
-        self.count = min(count, len(pairs))
-
-    def whole_metric(self):
-        return translation_scores(self.translator(self.pairs.source), self.pairs.target)["bleu"]
-
-    def evaluate(self):
-        sources, targets = self.pairs.source[: self.count], self.pairs.target[: self.count]
+    def evaluate(self, whole=False):
+        count = None if whole else self.count
+        sources, targets = self.pairs.source[:count], self.pairs.target[:count]
         hypotheses = self.translator(sources)
         scores = translation_scores(hypotheses, targets)
         scores.pop("signature")

@@ -101,9 +101,9 @@ def test_the_evaluator_scores_the_first_pictures_or_all(captioner, loaded, tmp_p
     assert files == captions.files[:4]
     shown = capsys.readouterr().out
     assert shown.startswith("step 7: bleu_1 ") and files[2] in shown and files[3] not in shown
-    assert evaluator.whole_metric() > 90 and CaptioningEvaluator(
-        captioner, captions, count=1000
-    ).count == len(captions)
+    whole = evaluator.evaluate(whole=True)
+    assert whole.scores["bleu_4"] > 90 and len(whole.samples) == len(captions)
+    assert whole == CaptioningEvaluator(captioner, captions, count=1000).evaluate()
 
 
 def test_pictures_are_read_one_by_one_where_there_are_many(loaded, monkeypatch):
@@ -202,7 +202,9 @@ def test_a_batch_holds_pictures_or_what_a_frozen_encoder_sees_of_them(caption_re
         evaluator.features, encode_images(evaluator.captioner, evaluator.captions)
     )
     assert len(evaluator.features) == len(evaluator.captions) > evaluator.count
-    assert evaluator.describe(2) == describe(evaluator.captioner, evaluator.features[:2])
+    texts = describe(evaluator.captioner, evaluator.features[: evaluator.count])
+    samples = evaluator.evaluate().samples
+    assert [sample.split("model      ")[1] for sample in samples] == [f"{x}\n" for x in texts]
 
     task = task_of(caption_recipe_of())
     task.prepare(tmp_path, 1)
