@@ -13,9 +13,12 @@ from tfx_transformer.models import BERT
 from tfx_transformer.train.recipe import ModelOptions
 from tfx_transformer.train.run import train
 from tfx_transformer.train.run_folder import load_run
-from tfx_transformer.train.tasks.pretrained import find_tokenizer, make_pretrained_encoder
+from tfx_transformer.train.tasks.pretrained import find_tokenizer
 from tfx_transformer.train.tasks.text import load_tokenizer
-from tfx_transformer.train.tasks.text_classification import TextClassificationData
+from tfx_transformer.train.tasks.text_classification import (
+    TextClassificationData,
+    TextClassificationRecipe,
+)
 from tfx_transformer.train.tasks.text_classification.task import TextClassificationTask
 
 FIXTURE = Path(__file__).parents[2] / "fixtures/hugging_face_bert_pretraining.safetensors"
@@ -35,12 +38,18 @@ def hugging_face(tmp_path):
     return folder
 
 
+def make_classifier(weights, own):
+    """A model of five classes with the pretrained weights, and its tokenizer."""
+    data = TextClassificationData(max_length=3)
+    task = TextClassificationTask(TextClassificationRecipe(data=data, model=own, weights=weights))
+    task.tokenizer, task.class_names = find_tokenizer(weights), list("abcde")
+    return task.make_model(), task.tokenizer
+
+
 def test_a_run_brings_its_words_its_sizes_and_its_weights(mask_run):
-    source, tokenizer = load_run(mask_run[0]), find_tokenizer(str(mask_run[0]))
+    source = load_run(mask_run[0])
+    model, tokenizer = make_classifier(str(mask_run[0]), ModelOptions.of("bert", dropout=0.3))
     assert tokenizer.model == source.task.tokenizer.model
-    model = make_pretrained_encoder(
-        str(mask_run[0]), ModelOptions.of("bert", dropout=0.3), tokenizer, 5
-    )
     assert (model.dim, model.depth, model.max_length, model.dropout) == (32, 1, 8, 0.3)
     inputs = {"tokens": np.array([[1, 7, 9, 2]])}
     np.testing.assert_allclose(model.encode(inputs)[0], source.model.encode(inputs)[0], atol=1e-6)
@@ -49,14 +58,13 @@ def test_a_run_brings_its_words_its_sizes_and_its_weights(mask_run):
 
 def test_options_that_the_weights_do_not_fit_are_named(mask_run):
     with pytest.raises(ValueError, match=r"must be .*, as pretrained; the options of the model"):
-        make_pretrained_encoder(str(mask_run[0]), ModelOptions.of("bert", mlp_dim=48), None, 5)
+        make_classifier(str(mask_run[0]), ModelOptions.of("bert", mlp_dim=48))
 
 
 def test_a_bert_of_hugging_face_brings_them_too(hugging_face):
-    tokenizer = find_tokenizer(str(hugging_face))
-    assert tokenizer.pieces == PIECES
     for weights in (hugging_face, hugging_face / "model.safetensors"):
-        model = make_pretrained_encoder(str(weights), ModelOptions.of("bert"), tokenizer, 5)
+        model, tokenizer = make_classifier(str(weights), ModelOptions.of("bert"))
+        assert tokenizer.pieces == PIECES
         assert (model.num_heads, model.activation, model.num_classes) == (3, "gelu_tanh", 5)
     whole = BERT(23, 12, 2, 3, 30, 10, activation="gelu_tanh")
     load_weights(whole, read_weights(FIXTURE))
@@ -71,7 +79,7 @@ def test_without_a_config_the_recipe_tells_the_sizes(hugging_face):
     (hugging_face / "config.json").unlink()
     own = ModelOptions.of("bert", "test", dim=12, num_heads=3, mlp_dim=30)
     with pytest.raises(ValueError, match=r"position_embeddings.weight must be \(32, 12\)"):
-        make_pretrained_encoder(str(hugging_face), own, find_tokenizer(str(hugging_face)), 5)
+        make_classifier(str(hugging_face), own)
 
 
 def test_a_run_begins_with_a_run(mask_run, classify_text_recipe_of, labeled, tmp_path):

@@ -6,9 +6,9 @@ from tfx_transformer.train.run_folder import write_skipped
 from tfx_transformer.train.tasks.base import SPLITS, refuse
 from tfx_transformer.train.tasks.classes import ClassTask
 from tfx_transformer.train.tasks.pretrained import (
+    assign_pretrained,
     check_normalization,
-    classifier_options,
-    load_classifier_weights,
+    pretrained_options,
 )
 from tfx_transformer.training.strategy import check_replicas
 
@@ -46,14 +46,13 @@ class ClassificationTask(ClassTask):
     def new_model(self):
         """The model with its initial weights; sizes not given are those of pretrained weights."""
         own, weights = self.recipe.model, self.recipe.weights
-        found = classifier_options(weights, own.name) if weights else {}
+        found = pretrained_options(weights, own.name, self.recipe.task) if weights else {}
         return self.create_model(found, num_classes=len(self.class_names))
 
     def make_model(self):
         model, weights = self.new_model(), self.recipe.weights
         if weights:
-            new = load_classifier_weights(model, weights, self.class_names)
-            print(f"{weights}: all weights loaded except {', '.join(new) or 'none'}")
+            assign_pretrained(model, weights, self.recipe.task, self.class_names)
         return model
 
     def pipeline(self, model, top_k=5, jit_compile=False, **other):

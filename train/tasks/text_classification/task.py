@@ -9,7 +9,12 @@ from tfx_transformer.data.text.labeled_batches import LabeledBatches
 from tfx_transformer.pipelines import TextClassifier
 from tfx_transformer.train.tasks.base import SPLITS, refuse
 from tfx_transformer.train.tasks.classes import ClassTask
-from tfx_transformer.train.tasks.pretrained import find_tokenizer, make_pretrained_encoder
+from tfx_transformer.train.tasks.pretrained import (
+    PRETRAINING,
+    assign_pretrained,
+    find_tokenizer,
+    pretrained_options,
+)
 from tfx_transformer.train.tasks.text import TOKENIZER, load_tokenizer, sentence_tokenizer
 from tfx_transformer.train.tasks.text_classification import TextClassificationData
 from tfx_transformer.training.strategy import check_replicas
@@ -58,18 +63,20 @@ class TextClassificationTask(ClassTask):
         return load_tokenizer(folder)
 
     def make_model(self):
-        own, length = self.recipe.model, self.recipe.data.max_length
-        weights, count = self.recipe.weights, len(self.class_names)
-        if weights:
-            model = make_pretrained_encoder(weights, own, self.tokenizer, count)
-            if length > model.max_length:
-                raise ValueError(
-                    f"data.max_length must not exceed the {model.max_length} positions of "
-                    f"{weights}; got {length}"
-                )
-            return model
-        sizes = {"vocab_size": self.tokenizer.vocab_size, "max_length": length}
-        return self.create_model(**sizes, head="classify", num_classes=count)
+        own, weights, length = self.recipe.model, self.recipe.weights, self.recipe.data.max_length
+        sizes = {"vocab_size": self.tokenizer.vocab_size}
+        head = {"head": "classify", "num_classes": len(self.class_names)}
+        if not weights:
+            return self.create_model(**sizes, **head, max_length=length)
+        sizes |= pretrained_options(weights, own.name, PRETRAINING) | {"next_sentence": False}
+        model = self.create_model(sizes, **head)
+        if length > model.max_length:
+            raise ValueError(
+                f"data.max_length must not exceed the {model.max_length} positions of {weights}; "
+                f"got {length}"
+            )
+        assign_pretrained(model, weights, PRETRAINING, self.class_names)
+        return model
 
     def pipeline(self, model, top_k=5, max_length=None, **other):
         refuse(self.noun, other)
