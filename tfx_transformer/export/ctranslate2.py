@@ -12,7 +12,6 @@ weights itself, with compute_type="int8".
 """
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 from keras import ops
@@ -80,13 +79,18 @@ def check_model(model) -> None:
 
 def make_spec(translator: Translator, max_positions: int):
     """The specification of the model, validated by CTranslate2."""
-    library = import_ctranslate2()
+    try:
+        from ctranslate2.specs import common_spec, transformer_spec
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "no package ctranslate2, which writes the files: pip install tfx-transformer[convert]"
+        ) from error
     model, pieces = translator.model, translator.target_tokenizer.pieces
-    spec = library.transformer_spec.TransformerSpec.from_config(
+    spec = transformer_spec.TransformerSpec.from_config(
         (model.depth, model.decoder_depth),
         model.num_heads,
         pre_norm=model.norm_first,
-        activation=getattr(library.common_spec.Activation, ACTIVATIONS[model.activation]),
+        activation=getattr(common_spec.Activation, ACTIVATIONS[model.activation]),
     )
     for part, block in zip(spec.encoder.layer, model.encoder, strict=True):
         set_block(part, block)
@@ -101,11 +105,8 @@ def make_spec(translator: Translator, max_positions: int):
         set_norm(spec.decoder.layer_norm, model.decoder_norm)
     spec.encoder.embeddings[0].weight = array(model.source_embedding.table)
     spec.decoder.embeddings.weight = array(model.target_embedding.table)
-    for part, layer in (
-        (spec.encoder, model.source_position),
-        (spec.decoder, model.target_position),
-    ):
-        part.position_encodings.encodings = positions(layer, model.dim, max_positions)
+    set_positions(spec.encoder, model.source_position, model.dim, max_positions)
+    set_positions(spec.decoder, model.target_position, model.dim, max_positions)
     set_output(spec.decoder.projection, model)
 
     spec.register_source_vocabulary(list(translator.source_tokenizer.pieces))
@@ -117,17 +118,6 @@ def make_spec(translator: Translator, max_positions: int):
     spec.validate()
     spec.optimize()  # writes tied weights once
     return spec
-
-
-def import_ctranslate2() -> SimpleNamespace:
-    """The modules of the library that describe models."""
-    try:
-        from ctranslate2.specs import common_spec, transformer_spec
-    except ImportError as error:
-        raise ModuleNotFoundError(
-            "no package ctranslate2, which writes the files: pip install tfx-transformer[convert]"
-        ) from error
-    return SimpleNamespace(common_spec=common_spec, transformer_spec=transformer_spec)
 
 
 def set_block(part, block) -> None:
@@ -161,10 +151,11 @@ def set_output(part, model) -> None:
     part.bias = bias
 
 
-def positions(layer, dim: int, max_positions: int) -> np.ndarray:
+def set_positions(part, layer, dim: int, max_positions: int) -> None:
     """(max_positions, D), or as many as the layer has learned."""
     length = getattr(layer, "max_length", max_positions)
-    return array(layer.encode(np.zeros((1, length, dim), "float32"), 0, None))
+    encodings = layer.encode(np.zeros((1, length, dim), "float32"), 0, None)
+    part.position_encodings.encodings = array(encodings)
 
 
 def array(weight) -> np.ndarray:

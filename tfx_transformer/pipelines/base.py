@@ -106,7 +106,8 @@ class Predictor:
             done: dict[int, Any] = {}
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
-                outputs = self.predict(np.array([to_bytes(chunk[i]) for i in rows], dtype=object))
+                batch = [tf.compat.as_bytes(chunk[i]) for i in rows]
+                outputs = self.predict(np.array(batch, dtype=object))
                 arrays = {name: value.numpy() for name, value in outputs.items()}
                 done |= {i: self.result.unpack(arrays, row) for row, i in enumerate(rows)}
             yield from (done[i] for i in range(len(chunk)))
@@ -142,7 +143,3 @@ class Pipeline(Predictor, tf.Module, abc.ABC):
 def decode_pieces(padded: np.ndarray) -> list[str]:
     """A row of subwords without its padding, which is empty strings."""
     return [piece.decode() for piece in padded if piece]
-
-
-def to_bytes(item: str | bytes) -> bytes:
-    return item.encode() if isinstance(item, str) else item

@@ -11,13 +11,7 @@ from tfx_transformer.runtime import graph
 
 
 class ImagePipeline(Pipeline):
-    """A pipeline whose items are image files; a subclass defines `_predict`.
-
-    Args:
-        model: has an `image_size`.
-        crop_ratio: fraction of an image's shorter side that is used.
-        normalization: a name in NORMALIZATION, as in training.
-    """
+    """A pipeline whose items are image files; a subclass defines `_predict`."""
 
     def __init__(self, model, crop_ratio, normalization):
         super().__init__()
