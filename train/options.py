@@ -142,6 +142,10 @@ class PipelineOptions(DecodingOptions):  # type: ignore[misc]
     """Compile with XLA: faster, but the first call of each shape takes seconds."""
 
 
+Options = Annotated[PipelineOptions, tyro.conf.arg(name="")]  # of a command: --max-length, …
+NO_OPTIONS = PipelineOptions()
+
+
 def decoder_spec(recipe: DecodingOptions, **changes) -> dict[str, Any]:
     """The options of a decoder, for DECODERS.make: those of a recipe with some changes.
 

@@ -93,19 +93,20 @@ class Recipe:
 def absolute_paths(recipe: Recipe) -> Any:
     """The recipe with absolute paths of its files, so that it can be continued from anywhere."""
 
-    def absolute(value):
-        if isinstance(value, tuple):
-            return tuple(map(absolute, value))
-        is_file = isinstance(value, str) and value and Path(value).exists()
-        return str(Path(value).absolute()) if is_file else value
+    def absolute(path):
+        return str(Path(path).absolute()) if path and Path(path).exists() else path
 
     return _map_paths(recipe, absolute)
 
 
 def _map_paths(recipe: Any, function) -> Any:
-    """A copy in which a function was applied to the values of PATHS, in the data options too."""
+    """A copy in which a function was applied to each path of PATHS, in the data options too."""
+
+    def apply(value):
+        return tuple(map(function, value)) if isinstance(value, tuple) else function(value)
+
     names = [x.name for x in dataclasses.fields(recipe) if x.name in PATHS]
-    changed = {name: function(getattr(recipe, name)) for name in names}
+    changed = {name: apply(getattr(recipe, name)) for name in names}
     if hasattr(recipe, "data"):
         changed["data"] = _map_paths(recipe.data, function)
     return dataclasses.replace(recipe, **changed)
@@ -115,11 +116,10 @@ def save_recipe(recipe: Recipe, path: Path) -> None:
     """Writes recipe.json; its paths also relative to the folder, in case both are moved."""
     relative: dict[str, str] = {}
 
-    def remember(value):
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, str) and os.path.isabs(item):
-                relative[item] = os.path.relpath(item, path.parent.absolute())
-        return value
+    def remember(file):
+        if os.path.isabs(file):
+            relative[file] = os.path.relpath(file, path.parent.absolute())
+        return file
 
     _map_paths(recipe, remember)
     stored = {"task": recipe.task, "relative_paths": relative} | dataclasses.asdict(recipe)
@@ -147,13 +147,11 @@ def load_recipe(path: Path) -> Any:
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{path} does not hold the options of a recipe: {error}") from None
 
-    def find(value):
-        if isinstance(value, tuple):
-            return tuple(map(find, value))
-        if value in moved and not Path(value).exists():
-            there = Path(os.path.normpath(path.parent.absolute() / moved[value]))
-            return str(there) if there.exists() else value
-        return value
+    def find(file):
+        if file in moved and not Path(file).exists():
+            there = Path(os.path.normpath(path.parent.absolute() / moved[file]))
+            return str(there) if there.exists() else file
+        return file
 
     return _map_paths(recipe, find)
 

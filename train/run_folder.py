@@ -21,7 +21,6 @@ from tfx_transformer import __version__, register_classes
 from tfx_transformer.files import check_unlocked, write_file
 from tfx_transformer.train.recipe import Recipe, load_recipe, save_recipe
 from tfx_transformer.train.tasks import load_task
-from tfx_transformer.training.callbacks import MetricsLog
 from tfx_transformer.training.checkpoint import Checkpoints
 
 FREE = ("decoding",)  # fields of a recipe that may change when a run is continued
@@ -148,11 +147,3 @@ def load_run(folder, task: str | None = None) -> Run:
             f"{folder} is not finished: this is its best checkpoint, step {step:,}", file=sys.stderr
         )
     return Run(folder, recipe, loaded, model, is_finished)
-
-
-def plot_training_curves(run: Run, to: Path, format: str) -> Path:
-    """Plots the metrics of a run over its training steps."""
-    from tfx_transformer.visualization.curves import plot_curves
-
-    records = MetricsLog(run.folder / "metrics.jsonl").read()
-    return plot_curves(records, to / f"curves.{format}", run.folder.name)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfx_transformer.models import create_model
 from tfx_transformer.train.recipe import Recipe
-from tfx_transformer.train.run_folder import plot_training_curves
+from tfx_transformer.training.callbacks import MetricsLog
 from tfx_transformer.training.losses import TokenCrossentropy
 
 SPLITS = ("train", "validation", "test")
@@ -101,10 +101,15 @@ class Task(abc.ABC):
             word: for translators, the source word whose attention is plotted.
             format: "png", "svg" or "pdf".
         """
-        to, package = Path(to or run.folder / "pictures"), type(self).__module__.rpartition(".")[0]
-        plots = importlib.import_module(f"{package}.plots")
-        paths = plots.plot(run, what, lambda name: to / f"{name}.{format}", layer, word)
-        return [plot_training_curves(run, to, format), *paths]
+        from tfx_transformer.visualization.curves import plot_curves
+
+        def path(name):
+            return Path(to or run.folder / "pictures") / f"{name}.{format}"
+
+        plots = importlib.import_module(f"{type(self).__module__.rpartition('.')[0]}.plots")
+        paths = plots.plot(run, what, path, layer, word)
+        records = MetricsLog(run.folder / "metrics.jsonl").read()
+        return [plot_curves(records, path("curves"), run.folder.name), *paths]
 
     def compare(self, runs, to) -> tuple[str, Path]:
         """A table of several runs in Markdown, and the path of a picture."""

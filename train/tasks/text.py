@@ -75,16 +75,7 @@ def load_tokenizer(folder: Path) -> Tokenizer | WordPiece:
 
 
 def plot_heads(run, ids, attention_maps, path: Callable[[str], Path], layer: int, title="") -> Path:
-    """The attention of each head in one block.
-
-    Args:
-        run: from `load_run`.
-        ids: T token ids.
-        attention_maps: of the model for these ids.
-        path: of a picture, from its name.
-        layer: which block; negative ones count from the last.
-        title: stands before the title of the heads.
-    """
+    """The attention of each head in one block, for T token ids and the model's maps of them."""
     from tfx_transformer.visualization import attention
 
     depth = run.model.depth

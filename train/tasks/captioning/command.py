@@ -1,11 +1,9 @@
 """The command `caption`. It imports TensorFlow only when it runs."""
 
-from typing import Annotated
-
 import tyro
 
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.train.options import PipelineOptions, given
+from tfx_transformer.train.options import NO_OPTIONS, Options, given
 from tfx_transformer.train.tasks.lines import read_image_files
 
 
@@ -13,7 +11,7 @@ def caption(
     model: tyro.conf.Positional[str],
     files: tyro.conf.Positional[tuple[str, ...]],
     batch_size: int = 32,
-    options: Annotated[PipelineOptions, tyro.conf.arg(name="")] = PipelineOptions(),  # noqa: B008
+    options: Options = NO_OPTIONS,
 ) -> None:
     """Describe images: one line for each file, with its caption.
 

@@ -29,9 +29,7 @@ def plot(run: Run, what: str, path, layer=None, word=None) -> list[Path]:
 def by_word(pieces: list[str], weights: np.ndarray) -> tuple[list[str], np.ndarray]:
     """Whole words, each with the mean attention of its subwords: (W, rows, columns).
 
-    Args:
-        pieces: subwords of a caption; "▁" stands before a word.
-        weights: (T, rows, columns), of the subwords; further rows are ignored.
+    weights: (T, rows, columns), of the subwords; further rows are ignored.
     """
     starts = [i for i, piece in enumerate(pieces) if i == 0 or piece.startswith("▁")]
     spans = list(zip(starts, [*starts[1:], len(pieces)], strict=True))

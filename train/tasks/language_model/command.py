@@ -1,11 +1,9 @@
 """The command `generate`. It imports TensorFlow only when it runs."""
 
-from typing import Annotated
-
 import tyro
 
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.train.options import PipelineOptions, given
+from tfx_transformer.train.options import NO_OPTIONS, Options, given
 
 MAX_LENGTH = 200  # tokens, if not given
 
@@ -13,7 +11,7 @@ MAX_LENGTH = 200  # tokens, if not given
 def generate(
     model: tyro.conf.Positional[str],
     prompt: tyro.conf.Positional[str] = "",
-    options: Annotated[PipelineOptions, tyro.conf.arg(name="")] = PipelineOptions(),  # noqa: B008
+    options: Options = NO_OPTIONS,
 ) -> None:
     """Continue a text; with a run folder it is printed token by token.
 

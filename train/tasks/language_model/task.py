@@ -24,18 +24,15 @@ class LanguageModelTask(PlainTextTask):
         self.tokenizer = stored_tokenizer(
             folder, lambda: language_tokenizer(text, data.tokenizer, size)
         )
-        self.data = self.windows(text, self.recipe.seed)
+        self.data = self.evaluation_data(text, self.recipe.seed)
         check_replicas(replicas, self.data.batch_size)
         self.units_per_batch = self.data.batch_size * data.max_length
         print(f"{data}: {self.data}")
 
-    def windows(self, text: str, seed: int | None):
+    def evaluation_data(self, text, seed=None):
+        """Without a seed windows do not overlap: the first tokens of each have little context."""
         data = self.recipe.data
         return LanguageBatches(text, self.tokenizer, data.max_length, data.batch_size, seed)
-
-    def evaluation_data(self, text):
-        """Windows do not overlap: the first tokens of each have little context."""
-        return self.windows(text, seed=None)
 
     def make_model(self):
         sizes = {"vocab_size": self.tokenizer.vocab_size, "max_length": self.recipe.data.max_length}

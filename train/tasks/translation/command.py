@@ -1,12 +1,11 @@
 """The command `translate`. It imports TensorFlow only when it runs."""
 
 import sys
-from typing import Annotated
 
 import tyro
 
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.train.options import PipelineOptions, given
+from tfx_transformer.train.options import NO_OPTIONS, Options, given
 from tfx_transformer.train.tasks.lines import read_lines
 
 
@@ -15,7 +14,7 @@ def translate(
     text: tyro.conf.Positional[tuple[str, ...]],
     alignment: bool = False,
     batch_size: int = 64,
-    options: Annotated[PipelineOptions, tyro.conf.arg(name="")] = PipelineOptions(),  # noqa: B008
+    options: Options = NO_OPTIONS,
 ) -> None:
     """Translate sentences, or the lines of standard input, in their order.
 
