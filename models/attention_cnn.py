@@ -109,8 +109,8 @@ class AttentionCNN(ImageModel):
         initializer: str | dict[str, Any] = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(num_classes, image_size, channels, **kwargs)
-        check_positive(depth=depth, patch_size=patch_size)
+        super().__init__(**kwargs)
+        check_positive(patch_size=patch_size)
         check_choice("convolution", "local", mix=mix)
         if not dims:
             raise ValueError(f"dims must hold the width of a stage or more; got dims={dims!r}")

@@ -4,12 +4,15 @@ from typing import Any
 
 import keras
 
-from tfx_transformer.checks import check_positive, check_whole
-from tfx_transformer.config import Serializable
+from tfx_transformer.checks import check_positive, check_rate, check_whole
+from tfx_transformer.config import Serializable, argument_names
 from tfx_transformer.layers.dense import apply_dense, build_dense
 from tfx_transformer.layers.recurrent import RecurrentDecoder
 
 Shape = tuple[int | None, ...]
+# arguments that are checked wherever a model has them
+SIZES = ("vocab_size", "dim", "depth", "num_heads", "embedding_dim", "image_size", "channels")
+RATES = ("dropout", "drop_path")
 
 
 class BaseModel(Serializable, keras.Model):
@@ -26,6 +29,13 @@ class BaseModel(Serializable, keras.Model):
         model = next(kind for kind in type(self).__mro__ if "variants" in vars(kind))
         kwargs["name"] = kwargs.get("name") or model.__module__.rpartition(".")[2]
         super().__init__(**kwargs)
+        for name in argument_names(type(self)):
+            value = getattr(self, name, None)
+            if name in SIZES:
+                for size in value if isinstance(value, list | tuple) else [value]:
+                    check_positive(**{name: size})
+            if name in RATES:
+                check_rate(**{name: value})
 
     def input_shapes(self) -> Shape | dict[str, Shape]:
         """Shapes of the inputs, with None for any size; the default is tokens (B, T)."""
@@ -93,10 +103,9 @@ class ImageModel(BaseModel):
     `build_head`.
     """
 
-    def __init__(self, num_classes, image_size, channels, **kwargs):
+    def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        check_whole(num_classes=num_classes)
-        check_positive(image_size=image_size, channels=channels)
+        check_whole(num_classes=self.num_classes)
 
     def input_shapes(self):
         return None, self.image_size, self.image_size, self.channels

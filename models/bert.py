@@ -12,7 +12,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_choice, check_positive, check_rate
+from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.layers import (
     ACTIVATION,
     NORM,
@@ -88,9 +88,8 @@ class BERT(BaseModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_positive(vocab_size=vocab_size, dim=dim, depth=depth, num_segments=num_segments)
+        check_positive(num_segments=num_segments)
         check_choice(None, "mlm", "classify", head=head)
-        check_rate(dropout=dropout)
         if (head == "classify") != (num_classes is not None):
             raise ValueError(f'num_classes goes with head="classify"; got {head=}, {num_classes=}')
         if num_classes is not None:

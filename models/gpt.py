@@ -12,7 +12,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_positive, check_rate
 from tfx_transformer.layers import NORM, LearnedPosition, TokenEmbedding, TransformerBlock
 from tfx_transformer.layers.masks import causal_mask
 from tfx_transformer.models.base import BaseModel, run_blocks
@@ -70,9 +69,6 @@ class GPT(BaseModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_positive(vocab_size=vocab_size, dim=dim, depth=depth)
-        check_rate(dropout=dropout)
-
         self.tokens = self.make(TokenEmbedding, scale=False, pad_id=None, name="tokens")
         self.position_embedding = self.make(LearnedPosition, name="position_embedding")
         self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_positive, check_rate
+from tfx_transformer.checks import check_positive
 from tfx_transformer.layers import NORM, FeedForward, PatchEmbedding
 from tfx_transformer.layers.block import ResidualBlock
 from tfx_transformer.models.base import ImageModel, check_images
@@ -103,10 +103,7 @@ class MLPMixer(ImageModel):
         initializer: str | dict[str, Any] = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(num_classes, image_size, channels, **kwargs)
-        check_positive(depth=depth)
-        check_rate(dropout=dropout, drop_path=drop_path)
-
+        super().__init__(**kwargs)
         self.patches = self.make(PatchEmbedding, name="patches")
         self.patches.grid(self.input_shapes())  # raises early if patches do not fit
         self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)

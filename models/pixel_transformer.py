@@ -57,7 +57,7 @@ class PixelTransformer(ImageModel):
         drop_path: float = 0.0,
         **kwargs,
     ):
-        super().__init__(num_classes, image_size, channels, **kwargs)
+        super().__init__(**kwargs)
         check_divides(grid_size=grid_size, image_size=image_size)
 
         self.downsample = self.make(

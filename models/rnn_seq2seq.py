@@ -13,7 +13,6 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_positive, check_rate
 from tfx_transformer.layers import TokenEmbedding
 from tfx_transformer.layers.recurrent import RecurrentDecoder, make_recurrent
 from tfx_transformer.models.base import RecurrentModel
@@ -79,9 +78,6 @@ class RNNSeq2Seq(RecurrentModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_positive(vocab_size=vocab_size, dim=dim, depth=depth, embedding_dim=embedding_dim)
-        check_rate(dropout=dropout)
-
         shared = {"dtype": self.dtype_policy}
         self.source_embedding = TokenEmbedding(
             source_vocab_size or vocab_size, embedding_dim, scale=False, name="embedding", **shared

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_above_zero, check_positive, check_rate
+from tfx_transformer.checks import check_above_zero
 from tfx_transformer.layers.recurrent import RecurrentDecoder
 from tfx_transformer.models.base import RecurrentModel, check_images
 from tfx_transformer.models.image_encoders import IMAGE_ENCODERS
@@ -89,8 +89,6 @@ class ShowAttendTell(RecurrentModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_positive(vocab_size=vocab_size, dim=dim, depth=depth, image_size=image_size)
-        check_rate(dropout=dropout)
         for name, weight in (("coverage", coverage), ("entropy", entropy)):
             if weight:
                 check_above_zero(**{name: weight})

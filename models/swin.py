@@ -13,7 +13,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_positive, check_rate
+from tfx_transformer.checks import check_positive
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers import NORM, PatchEmbedding, WindowAttention
 from tfx_transformer.layers.block import ResidualBlock
@@ -136,14 +136,11 @@ class Swin(ImageModel):
         initializer: str | dict[str, Any] = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(num_classes, image_size, channels, **kwargs)
+        super().__init__(**kwargs)
         check_positive(window=window)
-        check_rate(dropout=dropout, drop_path=drop_path)
         for name, sizes in (("depth", depth), ("num_heads", num_heads)):
             if not isinstance(sizes, list | tuple) or not sizes:
                 raise ValueError(f"{name} must be a list with a number for each stage; got {sizes}")
-            for size in sizes:
-                check_positive(**{name: size})
         if len(depth) != len(num_heads):
             raise ValueError(
                 "depth and num_heads must have a number for each stage; "

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_choice, check_positive, check_rate
+from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.layers import (
     ATTENTION,
     NORM,
@@ -86,10 +86,8 @@ class Transformer(BaseModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_positive(vocab_size=vocab_size, dim=dim, depth=depth)
         check_choice("all", "output", "none", None, tie=tie)
         check_choice("final", "layerwise", memory=memory)
-        check_rate(dropout=dropout)
         if tie == "all" and source_vocab_size not in (None, vocab_size):
             raise ValueError(
                 'tie="all" needs one vocabulary; '

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_choice, check_positive, check_rate
+from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers import NORM, POSITION, ClassToken, PatchEmbedding, TransformerBlock
 from tfx_transformer.layers.dense import apply_dense, build_dense
@@ -132,11 +132,9 @@ class ViT(ImageModel):
         initializer: str | dict[str, Any] = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(num_classes, image_size, channels, **kwargs)
-        check_positive(dim=dim, depth=depth)
+        super().__init__(**kwargs)
         check_choice(0, 1, 2, num_tokens=num_tokens)
         check_choice(None, "mean", "mean_first", "sequence", pool=pool)
-        check_rate(dropout=dropout, drop_path=drop_path)
 
         if patch_size is None:
             self.convolutions = self.make(ConvTokens, depth=conv_depth, name="convolutions")
