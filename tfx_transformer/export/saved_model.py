@@ -32,13 +32,7 @@ class Saved(tf.Module):
 
 
 def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> None:
-    """Writes the SavedModel.
-
-    Args:
-        pipeline: any pipeline.
-        folder: a new folder.
-        ids_only: export only the function from token ids to token ids or classes.
-    """
+    """Writes the SavedModel; `ids_only` only the function from token ids to ids or classes."""
     signatures, resources = pipeline.signatures(), pipeline.resources()
     if ids_only:
         if "ids" not in signatures:
@@ -50,13 +44,7 @@ def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> None:
 
 
 class ExportedPipeline(Predictor):
-    """A SavedModel that is called like the pipeline it was exported from.
-
-    Args:
-        folder: of the export.
-        kind: the pipeline's kind.
-        options: the pipeline's options.
-    """
+    """A SavedModel that is called like the pipeline it was exported from."""
 
     def __init__(self, folder: Path, kind: str, options: dict[str, Any]):
         self.kind, self.options, self.result = kind, options, PIPELINES[kind].result
