@@ -52,13 +52,14 @@ def cut(text: str, size: int) -> tuple[str, str]:
     return text[:index], text[index:]
 
 
-def stored_tokenizer(folder: Path, make: Callable[[], Tokenizer]) -> Tokenizer:
+def stored_tokenizer(folder: Path, make: Callable[[], Tokenizer | WordPiece]) -> Any:
     """The tokenizer of a run folder; made and saved if it is not there yet."""
     path = folder / TOKENIZER
-    if not path.exists():
+    if not any(path.parent.glob("*")):
         path.parent.mkdir(parents=True, exist_ok=True)
-        make().save(path)
-    return Tokenizer.load(path)
+        tokenizer = make()
+        tokenizer.save(path if isinstance(tokenizer, Tokenizer) else path.parent)
+    return load_tokenizer(folder)
 
 
 def sentence_tokenizer(data, texts: list[str], folder: Path) -> Tokenizer:

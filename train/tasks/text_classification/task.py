@@ -1,7 +1,5 @@
 """Text classification as a task: data, model and pipeline."""
 
-from pathlib import Path
-
 import numpy as np
 
 from tfx_transformer.data.text.labeled import Labeled, load_labeled
@@ -15,7 +13,11 @@ from tfx_transformer.train.tasks.pretrained import (
     find_tokenizer,
     pretrained_options,
 )
-from tfx_transformer.train.tasks.text import TOKENIZER, load_tokenizer, sentence_tokenizer
+from tfx_transformer.train.tasks.text import (
+    load_tokenizer,
+    sentence_tokenizer,
+    stored_tokenizer,
+)
 from tfx_transformer.train.tasks.text_classification import TextClassificationData
 from tfx_transformer.training.strategy import check_replicas
 
@@ -34,7 +36,10 @@ class TextClassificationTask(ClassTask):
     def prepare(self, folder, replicas):
         data, train = self.recipe.data, self.splits["train"]
         check_replicas(replicas, data.batch_size)
-        self.tokenizer = self.make_tokenizer(train.texts, folder)
+        if self.recipe.weights:
+            self.tokenizer = stored_tokenizer(folder, lambda: find_tokenizer(self.recipe.weights))
+        else:
+            self.tokenizer = sentence_tokenizer(data, train.texts, folder)
         self.data = LabeledBatches(
             *self.examples(train),
             len(self.class_names),
@@ -50,17 +55,6 @@ class TextClassificationTask(ClassTask):
     def restore(self, folder):
         super().restore(folder)
         self.tokenizer = load_tokenizer(folder)
-
-    def make_tokenizer(self, texts: list[str], folder: Path):
-        """The tokenizer of the pretrained weights, or one trained on the texts."""
-        recipe, path = self.recipe, folder / TOKENIZER
-        if not recipe.weights:
-            return sentence_tokenizer(recipe.data, texts, folder)
-        if not path.parent.exists():
-            tokenizer = find_tokenizer(recipe.weights)
-            path.parent.mkdir(parents=True)
-            tokenizer.save(path if hasattr(tokenizer, "model") else path.parent)
-        return load_tokenizer(folder)
 
     def make_model(self):
         own, weights, length = self.recipe.model, self.recipe.weights, self.recipe.data.max_length
