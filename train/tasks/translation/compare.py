@@ -38,39 +38,30 @@ def compare(runs: Sequence[Run], to) -> tuple[str, Path]:
                 f"{run.folder} has {source}"
             )
     pairs = load_split(runs[0].recipe.data)
-    groups = group_by_length(pairs)
+    lengths = np.array([len(text.split()) for text in pairs.source])
+    groups = group_by_length(lengths)
     measured = {name: measure(run, pairs, groups) for name, run in zip(names, runs, strict=True)}
 
     to = Path(to)
     to.mkdir(parents=True, exist_ok=True)
-    words = [np.mean([len(pairs.source[i].split()) for i in group]) for group in groups]
+    words = [lengths[group].mean() for group in groups]
     scores = {name: columns.pop("groups") for name, columns in measured.items()}
     title = " ".join(Path(source).name for source in pairs.name.split(","))
     picture = plot_by_length(words, scores, to / "bleu_by_length.png", title)
     for name, columns in measured.items():
-        named = zip(group_names(pairs, groups), scores[name], strict=True)
-        columns |= {group: f"{score:.1f}" for group, score in named}
+        for group, score in zip(groups, scores[name], strict=True):
+            ends = sorted({lengths[group].min(), lengths[group].max()})
+            columns[f"BLEU, {'–'.join(map(str, ends))} words"] = f"{score:.1f}"
     table = make_table(measured)
     (to / "comparison.md").write_text(table)
     return table, picture
 
 
-def group_by_length(pairs: Pairs, count: int = GROUPS) -> list[np.ndarray]:
-    """Indices of the pairs in groups of about equal size and increasing source length, in words.
-
-    Sentences of the same length are in the same group.
-    """
-    lengths = np.array([len(text.split()) for text in pairs.source])
-    edges = np.unique(np.quantile(lengths, np.linspace(0, 1, count + 1)[1:-1], method="lower"))
+def group_by_length(lengths: np.ndarray) -> list[np.ndarray]:
+    """Indices in groups of about equal size and increasing length; one length is in one group."""
+    edges = np.unique(np.quantile(lengths, np.linspace(0, 1, GROUPS + 1)[1:-1], method="lower"))
     groups = np.searchsorted(edges, lengths)
     return [np.flatnonzero(groups == group) for group in np.unique(groups)]
-
-
-def group_names(pairs: Pairs, groups) -> list[str]:
-    """The numbers of source words in each group: "BLEU, 8–10 words"."""
-    spans = [[len(pairs.source[i].split()) for i in group] for group in groups]
-    ends = [sorted({min(span), max(span)}) for span in spans]
-    return [f"BLEU, {'–'.join(map(str, end))} words" for end in ends]
 
 
 def measure(run: Run, pairs: Pairs, groups) -> dict:

@@ -4,34 +4,22 @@ import shutil
 import numpy as np
 import pytest
 
-from tfx_transformer.data import Pairs
 from tfx_transformer.train.run_folder import load_run
-from tfx_transformer.train.tasks.translation.compare import (
-    compare,
-    group_by_length,
-    group_names,
-    make_table,
-)
-
-
-def pairs_of(*lengths):
-    source = [" ".join(["word"] * length) for length in lengths]
-    return Pairs("some", source, source, {})
+from tfx_transformer.train.tasks.translation.compare import compare, group_by_length, make_table
 
 
 def test_groups_are_of_growing_length_and_about_equal():
-    pairs = pairs_of(*np.random.default_rng(0).integers(1, 40, 500))
-    groups = group_by_length(pairs, 4)
+    lengths = np.random.default_rng(0).integers(1, 40, 500)
+    groups = group_by_length(lengths)
     assert sorted(np.concatenate(groups)) == list(range(500))
-    assert all(90 < len(group) < 160 for group in groups)
-    spans = [[len(pairs.source[i].split()) for i in group] for group in groups]
+    assert len(groups) == 5 and all(80 < len(group) < 120 for group in groups)
+    spans = [lengths[group] for group in groups]
     assert all(max(a) < min(b) for a, b in zip(spans, spans[1:], strict=False))
 
 
 def test_sentences_of_one_length_make_one_group():
-    pairs = pairs_of(3, 3, 3, 3)
-    assert [list(group) for group in group_by_length(pairs)] == [[0, 1, 2, 3]]
-    assert group_names(pairs, group_by_length(pairs)) == ["BLEU, 3 words"]
+    groups = group_by_length(np.array([3, 3, 3, 3]))
+    assert [list(group) for group in groups] == [[0, 1, 2, 3]]
 
 
 def test_runs_stand_side_by_side(run, tmp_path):
