@@ -40,6 +40,8 @@ VARIANTS: dict[str, dict[str, Any]] = {  # section 3.3 of the paper
 
 def pad_to_multiple(x, size):
     """Pad (B, h, w, C) with zeros at the bottom and right until `size` divides h and w."""
+    if None in x.shape[1:3]:
+        raise ValueError(f"height and width must be known; got images {tuple(x.shape)}")
     bottom, right = (-length % size for length in x.shape[1:3])
     return ops.pad(x, ((0, 0), (0, bottom), (0, right), (0, 0))) if bottom or right else x
 
@@ -167,19 +169,10 @@ class Swin(ImageModel):
                 self.blocks.append(block)
         self.last_norm = NORM.make(norm, name="last_norm", dtype=self.dtype_policy)
 
-    def grid(self, images_shape):
-        """Rows and columns of the first stage's cells for images of this shape."""
-        height, width = images_shape[1:3]
-        if height is None or width is None:
-            raise ValueError(
-                f"height and width of images must be known; got images {tuple(images_shape)}"
-            )
-        return -(-height // self.patch_size), -(-width // self.patch_size)
-
     def build_layers(self):
-        rows, columns = self.grid(self.input_shapes())
-        size = self.patch_size
-        self.patches.build((None, rows * size, columns * size, self.channels))
+        rows = columns = -(-self.image_size // self.patch_size)  # of cells
+        size = rows * self.patch_size  # of the padded image
+        self.patches.build((None, size, size, self.channels))
         shape = (None, rows, columns, self.dim)
         self.patch_norm.build(shape)
         for merge, blocks in self.stages():
@@ -208,9 +201,9 @@ class Swin(ImageModel):
     def encode(self, images, training=None):
         """(B, h, w, C) → features (B, D), and of each block its grid and its scores."""
         check_images(images, self.channels)
-        rows, columns = self.grid(images.shape)
-        x = self.patches(pad_to_multiple(images, self.patch_size))
-        x = ops.reshape(x, (-1, rows, columns, self.dim))  # (B, h/P, w/P, D)
+        images = pad_to_multiple(images, self.patch_size)
+        grid = self.patches.grid(images.shape)
+        x = ops.reshape(self.patches(images), (-1, *grid, self.dim))  # (B, h/P, w/P, D)
         x = self.drop(self.patch_norm(x, training=training), training=training)
         scores = []
         for merge, blocks in self.stages():
