@@ -12,11 +12,4 @@ PIPELINES = Registry(
     {kind.kind: kind for kind in (Captioner, Classifier, Generator, TextClassifier, Translator)},
 )
 
-__all__ = [
-    "PIPELINES",
-    "Captioner",
-    "Classifier",
-    "Generator",
-    "TextClassifier",
-    "Translator",
-]
+__all__ = ["PIPELINES", "Captioner", "Classifier", "Generator", "TextClassifier", "Translator"]

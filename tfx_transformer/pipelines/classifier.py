@@ -25,13 +25,7 @@ class Classifier(ImagePipeline):
     result = Prediction
 
     def __init__(
-        self,
-        model,
-        class_names,
-        crop_ratio=1.0,
-        normalization="half",
-        top_k=5,
-        jit_compile=False,
+        self, model, class_names, crop_ratio=1.0, normalization="half", top_k=5, jit_compile=False
     ):
         super().__init__(model, crop_ratio, normalization)
         check_positive(top_k=top_k)

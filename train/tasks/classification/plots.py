@@ -60,22 +60,14 @@ def plot_vit(model: ViT, image, maps, path, prediction: str) -> list[Path]:
     size, num_tokens = model.image_size, model.num_tokens
     grid = model.grid((1, size, size, 3))
     distances = mean_attention_distance(maps, grid, size // grid[0], num_tokens)
-    similarity = position_similarity(positions(model, grid))
+    zeros = np.zeros((1, grid[0] * grid[1], model.dim), "float32")
+    positions = np.asarray(model.position_embedding(zeros, grid=grid))[0]  # (N, D)
+    first = model.patches if model.patch_size else model.convolutions.convolutions[0]
+    filters = first_filters(np.asarray(first.kernel), FILTERS)  # (K, P, P, C)
+    similarity = position_similarity(positions)
     return [
         plot_rollout(image, token_rollout(maps, grid, num_tokens), path("rollout"), prediction),
         plot_distances(distances, path("distances"), "mean attention distance of each head"),
         plot_similarities(similarity, grid, path("positions"), "similarity of positions"),
-        plot_filters(filters(model), path("filters"), "first filters"),
+        plot_filters(filters, path("filters"), "first filters"),
     ]
-
-
-def positions(model: ViT, grid) -> np.ndarray:
-    """The position embedding of each patch: (N, D)."""
-    zeros = np.zeros((1, grid[0] * grid[1], model.dim), "float32")
-    return np.asarray(model.position_embedding(zeros, grid=grid))[0]
-
-
-def filters(model: ViT) -> np.ndarray:
-    """The principal components of the filters that see the pixels: (K, P, P, C)."""
-    first = model.patches if model.patch_size else model.convolutions.convolutions[0]
-    return first_filters(np.asarray(first.kernel), FILTERS)

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 
 import numpy as np
@@ -32,6 +33,7 @@ def test_runs_stand_side_by_side(run, tmp_path):
     columns = dict(zip(head.split(" | "), first.split(" | "), strict=True))
     assert columns["BLEU"] == f"{scores['bleu']:.1f}"
     assert float(columns["perplexity"]) == pytest.approx(scores["perplexity"], abs=0.006)
+    assert re.search(r"\| BLEU, \d+(–\d+)? words \|$", head)
     assert first.startswith(f"| {folder.name} |") and second.startswith("| twin |")
 
 
