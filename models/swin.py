@@ -47,11 +47,7 @@ def pad_to_multiple(x, size):
 
 
 class PatchMerging(Serializable, keras.layers.Layer):
-    """Merge 2 × 2 cells into one: (B, h, w, D) → (B, ⌈h/2⌉, ⌈w/2⌉, 2D).
-
-    Args:
-        norm, initializer: as in `TransformerBlock`.
-    """
+    """Merge 2 × 2 cells into one: (B, h, w, D) → (B, ⌈h/2⌉, ⌈w/2⌉, 2D)."""
 
     def __init__(self, norm="layer", initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)

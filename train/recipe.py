@@ -59,6 +59,7 @@ class OptimizerOptions:
     exported; 0 keeps none."""
 
 
+# the usual choice for classifiers, language models and fine-tuning
 ADAMW = OptimizerOptions(schedule="cosine", beta_2=0.999, epsilon=1e-8, weight_decay=0.05)
 
 
@@ -117,7 +118,7 @@ def save_recipe(recipe: Recipe, path: Path) -> None:
     relative: dict[str, str] = {}
 
     def remember(file):
-        if os.path.isabs(file):
+        if file and os.path.isabs(file):
             relative[file] = os.path.relpath(file, path.parent.absolute())
         return file
 
