@@ -1,6 +1,9 @@
+import inspect
+
 import numpy as np
 import pytest
 
+from tfx_transformer.models import MODELS
 from tfx_transformer.models.base import BaseModel, check_images
 from tfx_transformer.models.vit import ViT
 
@@ -30,3 +33,18 @@ def test_images_are_a_batch_of_floating_point_pixels():
         check_images(np.zeros((2, 8, 8, 1), "float32"), 3)
     with pytest.raises(ValueError, match="images must be floating-point.* got uint8"):
         check_images(np.zeros((2, 8, 8, 3), "uint8"), 3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_common_arguments_of_every_model_are_checked(name):
+    kind = MODELS[name]
+    arguments = inspect.signature(kind).parameters.keys()
+    options = kind.variants["test"] | {"vocab_size": 9, "num_classes": 3}
+    options = {argument: options[argument] for argument in arguments & options.keys()}
+    sizes = {"vocab_size", "dim", "depth", "num_heads", "embedding_dim", "image_size", "channels"}
+    for size in sizes & arguments:
+        with pytest.raises(ValueError, match=f"{size} must be a whole number above zero; .*=0$"):
+            kind(**options | {size: 0})
+    for rate in {"dropout", "drop_path"} & arguments:
+        with pytest.raises(ValueError, match=f"{rate} must lie in 0 <= {rate} < 1; .*=1.0$"):
+            kind(**options | {rate: 1.0})
