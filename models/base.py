@@ -85,10 +85,14 @@ class RecurrentModel(BaseModel):
         return {"constant": constant, "carry": carry}
 
     def step(self, tokens, state, index):
-        """Tokens (B,) at position `index` → logits (B, V) of the next tokens, and the new state."""
+        """Tokens (B,) at position `index` → logits (B, V) of the next tokens, and the new state.
+
+        A chunk of tokens (B, T) at positions index … gives logits (B, T, V).
+        """
+        chunk = tokens if len(tokens.shape) == 2 else tokens[:, None]
         constant = state["constant"]
-        logits, carry = self.decoder(tokens[:, None], constant, state["carry"], index=index)
-        return logits[:, 0], {"constant": constant, "carry": carry}
+        logits, carry = self.decoder(chunk, constant, state["carry"], index=index)
+        return logits if chunk is tokens else logits[:, 0], {"constant": constant, "carry": carry}
 
     def attention_maps(self, inputs):
         """{"decoder/cross": (B, H, T, S)}; empty without attention."""

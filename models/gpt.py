@@ -103,7 +103,7 @@ class GPT(BaseModel):
     def initial_state(self, inputs, max_length):
         """State of decoding: empty caches of `max_length` tokens for each of the B rows of inputs.
 
-        The values of the inputs are not used: the decoder feeds the prompt token by token.
+        The values of the inputs are not used: the decoder reads the prompt, its prefix.
         """
         if isinstance(max_length, int) and max_length > self.max_length:
             raise ValueError(
@@ -115,10 +115,15 @@ class GPT(BaseModel):
         return {"constant": {}, "carry": {"caches": caches}}
 
     def step(self, tokens, state, index):
-        """Tokens (B,) at position `index` → logits (B, V) of the next, and the new state."""
+        """Tokens (B,) at position `index` → logits (B, V) of the next tokens, and the new state.
+
+        A chunk of tokens (B, T) at positions index … gives logits (B, T, V).
+        """
+        chunk = tokens if len(tokens.shape) == 2 else tokens[:, None]
         caches = state["carry"]["caches"]
-        logits, _, caches = self.decode(tokens[:, None], caches, index)
-        return logits[:, 0], {"constant": state["constant"], "carry": {"caches": caches}}
+        logits, _, caches = self.decode(chunk, caches, index)
+        state = {"constant": state["constant"], "carry": {"caches": caches}}
+        return logits if chunk is tokens else logits[:, 0], state
 
     def attention_maps(self, tokens):
         """{"block_0/self": (B, H, T, T), …}."""

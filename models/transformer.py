@@ -221,15 +221,17 @@ class Transformer(BaseModel):
         }
 
     def step(self, tokens, state, index):
-        """Tokens (B,) at position `index` → logits (B, V) of the next tokens, and the new state."""
+        """Tokens (B,) at position `index` → logits (B, V) of the next tokens, and the new state.
+
+        A chunk of tokens (B, T) at positions index … gives logits (B, T, V).
+        """
+        chunk = tokens if len(tokens.shape) == 2 else tokens[:, None]
         constant, carry = state["constant"], state["carry"]
         mask = constant["source_mask"][:, None, None]
-        logits, maps, caches = self.decode(
-            tokens[:, None], constant["memory"], mask, carry["caches"], index
-        )
-        attended = ops.mean(maps[f"{self.decoder[-1].name}/cross"], axis=1)[:, 0]  # (B, S)
-        carry = {"caches": caches, "coverage": carry["coverage"] + attended}
-        return logits[:, 0], {"constant": constant, "carry": carry}
+        logits, maps, caches = self.decode(chunk, constant["memory"], mask, carry["caches"], index)
+        attended = ops.mean(maps[f"{self.decoder[-1].name}/cross"], axis=1)  # (B, T, S)
+        carry = {"caches": caches, "coverage": carry["coverage"] + ops.sum(attended, axis=1)}
+        return logits if chunk is tokens else logits[:, 0], {"constant": constant, "carry": carry}
 
     def attention_maps(self, inputs):
         """{"encoder_0/self": (B, H, S, S), "decoder_0/self": (B, H, T, T), "…/cross": …}."""

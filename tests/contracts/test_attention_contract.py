@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tfx_transformer.layers import ATTENTION
+from tfx_transformer.layers import ATTENTION, MultiHeadAttention
 from tfx_transformer.layers.masks import causal_mask, padding_mask
 
 B, T, S, D, H = 2, 5, 7, 12, 3  # all different, so that a swapped axis cannot pass
+
+WITH_POSITION = [name for name in ATTENTION if issubclass(ATTENTION[name], MultiHeadAttention)]
 
 
 @pytest.fixture(params=sorted(ATTENTION))
@@ -39,8 +41,9 @@ def test_shapes(layer):
 def test_the_results_depend_on_what_is_asked_for(layer):
     x, cache = draw(B, T, D), layer.empty_cache(B, T)
     assert tuple(layer(x).shape) == (B, T, D)
-    output, scores = layer(x, return_attention_scores=True)
-    close(layer(x), output)
+    mask = causal_mask(T, T)
+    output, scores = layer(x, attention_mask=mask, return_attention_scores=True)
+    close(layer(x, attention_mask=mask), output)
     output, cache_1 = layer(x, cache=cache)
     again, scores_2, cache_2 = layer(x, cache=cache, return_attention_scores=True)
     close(again, output)
@@ -120,14 +123,36 @@ def test_the_past_does_not_see_the_future(layer):
     assert not np.allclose(ops.convert_to_numpy(before)[:, 3:], ops.convert_to_numpy(after)[:, 3:])
 
 
-def test_step_by_step_equals_all_at_once(layer):
+CHUNKS = [(1, 1, 1, 1, 1), (2, 2, 1), (3, 2), (1, 4), (5,)]
+
+
+def check_chunks(layer, sizes, to_index):
+    """Self-attention in chunks of these sizes, with a cache, equals all at once."""
     x = draw(B, T, D)
     whole, whole_weights, _ = layer.attend(x, attention_mask=causal_mask(T, T))
-    cache = layer.empty_cache(batch_size=B, max_length=T + 3)  # longer than the sequence
-    for t in range(T):
-        step, weights, cache = layer.attend(x[:, t : t + 1], cache=cache, index=t)
-        close(step[:, 0], whole[:, t])
-        close(weights[:, :, 0, :T], whole_weights[:, :, t])
+    cache, start = layer.empty_cache(batch_size=B, max_length=T + 3), 0  # longer than the sequence
+    for size in sizes:
+        end = start + size
+        output, weights, cache = layer.attend(x[:, start:end], cache=cache, index=to_index(start))
+        close(output, whole[:, start:end])
+        close(weights[..., :T], whole_weights[:, :, start:end])
+        assert np.all(ops.convert_to_numpy(weights)[..., T:] == 0)
+        start = end
+
+
+@pytest.mark.parametrize("to_index", [int, ops.convert_to_tensor], ids=["number", "tensor"])
+@pytest.mark.parametrize("sizes", CHUNKS)
+def test_any_chunks_equal_all_at_once(layer, sizes, to_index):
+    check_chunks(layer, sizes, to_index)
+
+
+@pytest.mark.parametrize("sizes", CHUNKS)
+@pytest.mark.parametrize("position", ["rotary", {"kind": "relative", "max_distance": 2}])
+@pytest.mark.parametrize("name", WITH_POSITION)
+def test_any_chunks_equal_all_at_once_with_positions(name, position, sizes, randomize):
+    layer = ATTENTION.make({"kind": name, "position": position}, dim=D, num_heads=H)
+    layer(draw(B, T, D))
+    check_chunks(randomize(layer), sizes, int)
 
 
 def test_a_precomputed_context_gives_the_same(layer):

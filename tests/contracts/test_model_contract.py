@@ -241,7 +241,10 @@ def test_attention_maps_are_distributions(name, model):
         np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in KNOWN if hasattr(MODELS[name], "step")])
+GENERATORS = [name for name in KNOWN if hasattr(MODELS[name], "step")]
+
+
+@pytest.mark.parametrize("name", GENERATORS)
 def test_step_by_step_equals_all_at_once(name, model):
     inputs = SAMPLES[name][1]
     tokens = inputs["target"] if isinstance(inputs, dict) else inputs
@@ -251,6 +254,28 @@ def test_step_by_step_equals_all_at_once(name, model):
         logits, state = model.step(ops.convert_to_tensor(tokens[:, t]), state, t)
         assert set(state) == {"constant", "carry"}
         np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)
+
+
+@pytest.mark.parametrize("to_index", [int, ops.convert_to_tensor], ids=["number", "tensor"])
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 1), (1, 3), (4,)])
+@pytest.mark.parametrize("name", GENERATORS)
+def test_any_chunks_equal_one_token_at_a_time(name, model, sizes, to_index):
+    inputs = SAMPLES[name][1]
+    tokens = ops.convert_to_tensor(inputs["target"] if isinstance(inputs, dict) else inputs)
+    first = model.initial_state(inputs, max_length=tokens.shape[1] + 2)
+    state, expected = first, []
+    for t in range(tokens.shape[1]):
+        logits, state = model.step(tokens[:, t], state, t)
+        expected.append(numpy(logits))
+    chunked, start = first, 0
+    for size in sizes:
+        logits, chunked = model.step(tokens[:, start : start + size], chunked, to_index(start))
+        for t in range(size):
+            np.testing.assert_allclose(numpy(logits)[:, t], expected[start + t], atol=1e-5)
+        start += size
+    keras.tree.map_structure(
+        lambda a, b: np.testing.assert_allclose(numpy(a), numpy(b), atol=1e-5), chunked, state
+    )
 
 
 def test_an_unknown_option_or_variant_is_named(name):

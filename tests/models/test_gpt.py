@@ -115,6 +115,7 @@ def test_it_is_its_definition_in_loops(plain):
 def test_step_by_step_equals_all_at_once(model):
     whole = numpy(model(TOKENS))
     state = model.initial_state(TOKENS, max_length=9)
+    np.testing.assert_allclose(numpy(model.step(TOKENS, state, 0)[0]), whole, atol=1e-5)  # a chunk
     for t in range(5):
         logits, state = model.step(TOKENS[:, t], state, t)
         np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)

@@ -181,6 +181,10 @@ def test_logits_depend_on_earlier_tokens_only(model):
 
 def check_steps(model):
     whole, state = numpy(model(INPUTS)), model.initial_state(INPUTS, max_length=3)
+    logits, last = model.step(TARGET[:, :1], state, 0)
+    np.testing.assert_allclose(numpy(logits), whole[:, :1], atol=1e-5)
+    logits, last = model.step(TARGET[:, 1:], last, 1)  # a chunk
+    np.testing.assert_allclose(numpy(logits), whole[:, 1:], atol=1e-5)
     for t in range(3):
         logits, state = model.step(TARGET[:, t], state, t)
         np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)

@@ -127,6 +127,11 @@ def test_step_by_step_equals_all_at_once(model):
         np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)
 
 
+def test_a_chunk_of_tokens_equals_all_at_once(model):
+    logits, _ = model.step(TARGET[:, :2], model.initial_state(INPUTS, max_length=6), 0)
+    np.testing.assert_allclose(numpy(logits), numpy(model(INPUTS))[:, :2], atol=1e-5)
+
+
 def test_coverage_is_the_sum_of_the_last_block_s_cross_attention(model):
     maps = model.attention_maps(INPUTS)
     state = model.initial_state(INPUTS, max_length=4)

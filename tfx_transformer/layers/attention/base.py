@@ -53,7 +53,7 @@ class Attention(AttendMixin, Serializable, keras.layers.Layer):
             (B, H, T, S).
         return_attention_scores: whether to return the attention scores too.
         cache: keys and values of earlier positions, from `empty_cache`, for step-by-step
-            self-attention.
+            self-attention, which is causal: query t attends to positions 0 … index + t.
         index: the position of the first query; its keys and values are written there.
 
     Returns:
@@ -95,8 +95,8 @@ class Attention(AttendMixin, Serializable, keras.layers.Layer):
         shape = (q.shape[0], self.num_heads, q.shape[2], k.shape[2])
         attention_mask = expand_mask(attention_mask, shape)
         if cache is not None:
-            written = ops.arange(ops.shape(k)[2]) < index + ops.shape(q)[2]
-            attention_mask = combine_masks(attention_mask, written)
+            is_past = ops.arange(ops.shape(k)[2]) <= index + ops.arange(ops.shape(q)[2])[:, None]
+            attention_mask = combine_masks(attention_mask, is_past)  # (T, S)
 
         scores = self.score(q, k, index)
         weights = self.normalize_scores(scores, attention_mask, index, training)
