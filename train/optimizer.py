@@ -8,8 +8,8 @@ from tfx_transformer.training.schedules import SCHEDULES
 def make_optimizer(recipe: Recipe, model) -> FusedAdam:
     """Adam with the recipe's schedule, built for the model's weights.
 
-    Only kernels decay: no norms, biases, tokens, tables or positions. Keras moves schedules and
-    moving averages on at every batch; where several make an update, they go so much slower.
+    Only kernels decay: no norms, biases, tokens, tables or positions. Keras moves schedules on at
+    every batch; where several make an update, they go so much slower.
     """
     own, weights = recipe.optimizer, model.trainable_variables
     schedule = SCHEDULES.make(
@@ -26,7 +26,7 @@ def make_optimizer(recipe: Recipe, model) -> FusedAdam:
         weight_decay=own.weight_decay or None,
         global_clipnorm=own.clip_norm,
         use_ema=own.ema > 0,
-        ema_momentum=own.ema ** (1 / own.accumulate) if own.ema else 0.99,
+        ema_momentum=own.ema or 0.99,
         gradient_accumulation_steps=own.accumulate if own.accumulate > 1 else None,
     )
     optimizer.exclude_from_weight_decay([weight for weight in weights if weight.name != "kernel"])

@@ -50,7 +50,7 @@ class OptimizerOptions:
     clip_norm: float | None = None
     """Maximum norm of all gradients together."""
     accumulate: int = 1
-    """Number of batches whose gradients are averaged for one training step."""
+    """Number of batches whose tokens make one training step together."""
     layer_decay: float = 1.0
     """Layer-wise learning-rate decay for fine-tuning: each block's rate is the next one's times
     this."""

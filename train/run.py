@@ -16,7 +16,6 @@ import keras
 import numpy as np
 
 from tfx_transformer.files import lock_folder, whole_file, write_file
-from tfx_transformer.runtime import without_autograph
 from tfx_transformer.train.optimizer import make_optimizer
 from tfx_transformer.train.recipe import Recipe, absolute_paths
 from tfx_transformer.train.run_folder import check_folder, is_finished, load_run, open_folder
@@ -25,7 +24,7 @@ from tfx_transformer.train.tasks.base import Task
 from tfx_transformer.training.callbacks import MetricsLog, Progress, StopAtNaN
 from tfx_transformer.training.checkpoint import Checkpoints, assign_variables
 from tfx_transformer.training.input_wait import InputWait
-from tfx_transformer.training.losses import normalize_weights
+from tfx_transformer.training.losses import normalize_batches
 from tfx_transformer.training.stopping import Stopped, StopSignals
 from tfx_transformer.training.strategy import check_strategy, choose_strategy, separate_seeds
 from tfx_transformer.training.tensorboard import TensorBoardLog
@@ -81,7 +80,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
         start = time.perf_counter()
         with stop.deferred():
             history = model.fit(
-                wait.watch(task.batches(step * accumulate).map(without_autograph(normalize_batch))),
+                wait.watch(normalize_batches(task.batches(step * accumulate), accumulate)),
                 steps_per_epoch=steps * accumulate,
                 shuffle=False,
                 verbose=0,
@@ -133,11 +132,6 @@ def evaluate(folder, data: Sequence[str] = (), **options) -> dict[str, Any]:
     if not data and not options and run.is_finished:
         write_file(run.folder / "test.json", json.dumps(scores, indent=2) + "\n")
     return scores
-
-
-def normalize_batch(inputs, targets, weights):
-    """A batch with its weights divided by their sum: the summed loss is then a mean."""
-    return inputs, targets, normalize_weights(weights)
 
 
 @contextlib.contextmanager

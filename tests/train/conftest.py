@@ -53,9 +53,14 @@ def recipe_of(corpus):
         return TranslationRecipe(
             data=TranslationData(**files, vocab_size=300, max_length=16, token_budget=512),
             model=ModelOptions.of("transformer", "test", dim=32, depth=1, mlp_dim=64, dropout=0.1),
-            optimizer=OptimizerOptions(learning_rate=5e-3, warmup_steps=20, ema=0.9),
             decoding=DecodingOptions(kind="beam", width=3, n_best=2),
-            **{"steps": 300, "eval_steps": 100, "average": 2} | options,
+            **{
+                "optimizer": OptimizerOptions(learning_rate=5e-3, warmup_steps=20, ema=0.9),
+                "steps": 300,
+                "eval_steps": 100,
+                "average": 2,
+            }
+            | options,
         )
 
     return make

@@ -12,10 +12,13 @@ import time
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from tfx_transformer.train.recipe import load_recipe
+from tfx_transformer.train import run as run_module
+from tfx_transformer.train.recipe import OptimizerOptions, load_recipe
 from tfx_transformer.train.run import evaluate, train
 from tfx_transformer.train.tasks.translation import TranslationRecipe
+from tfx_transformer.train.tasks.translation.task import TranslationTask
 from tfx_transformer.training.callbacks import MetricsLog
 
 
@@ -69,6 +72,57 @@ def test_a_folder_belongs_to_one_recipe(run, recipe_of):
 
 def test_the_recipe_comes_back_from_its_file(run, recipe_of):
     assert load_recipe(run[0] / "recipe.json") == recipe_of()
+
+
+def join_batches(batches):
+    """One batch with the rows of several, padded."""
+
+    def join(*arrays):  # (B, T) each, with another T
+        width = max(array.shape[1] for array in arrays)
+        pads = [((0, 0), (0, width - array.shape[1])) for array in arrays]
+        return np.concatenate([np.pad(a, pad) for a, pad in zip(arrays, pads, strict=True)])
+
+    return tf.nest.map_structure(join, *batches)
+
+
+def test_accumulated_batches_make_the_update_of_one_batch_with_all_rows(
+    recipe_of, tmp_path, monkeypatch
+):
+    own = OptimizerOptions(learning_rate=0.02, warmup_steps=2, accumulate=3, ema=0.5)
+    own = dataclasses.replace(own, epsilon=1e-3, clip_norm=0.1, weight_decay=0.01)
+    recipe = recipe_of(steps=4, eval_steps=4, average=1, optimizer=own)
+    recipe = dataclasses.replace(recipe, model=recipe.model.replace(dropout=0.0))
+    batches, token_counts = TranslationTask.batches, []
+
+    def joined(task, done):
+        parts = batches(task, 0).take(12).as_numpy_iterator()
+        triples = list(zip(parts, parts, parts, strict=True))
+        token_counts.extend(weights.sum() for triple in triples for _, _, weights in triple)
+        made = [join_batches(triple) for triple in triples]
+        return tf.data.Dataset.from_generator(
+            lambda: made, output_signature=batches(task, 0).element_spec
+        )
+
+    monkeypatch.setattr(run_module, "evaluate", lambda folder: {})
+    monkeypatch.setattr(
+        TranslationTask, "evaluator", lambda task, model: lambda step, path: {"bleu": 0.0}
+    )
+    train(recipe, tmp_path / "accumulated")
+    monkeypatch.setattr(TranslationTask, "batches", joined)
+    one = dataclasses.replace(recipe, optimizer=dataclasses.replace(own, accumulate=1))
+    train(one, tmp_path / "joined")
+    assert max(token_counts) > 1.2 * min(token_counts)
+    found = [
+        np.load(tmp_path / folder / "checkpoints/step_00000004.npz")
+        for folder in ("accumulated", "joined")
+    ]
+    for name in found[1].files:
+        if not name.startswith("optimizer/"):
+            np.testing.assert_allclose(found[0][name], found[1][name], atol=1e-5, err_msg=name)
+    best = [np.load(tmp_path / x / "checkpoints/best.npz") for x in ("accumulated", "joined")]
+    for name in best[1].files:  # the averages
+        if name.startswith("weight/"):
+            np.testing.assert_allclose(best[0][name], best[1][name], atol=1e-5, err_msg=name)
 
 
 KILLED = """
