@@ -59,10 +59,18 @@ class HistoryModel(Model):
 
     def state(self):
         code = ops.zeros((self.batch_size,), "int32")
-        sentence = ops.arange(self.batch_size, dtype="int32")
-        return {"constant": {"sentence": sentence}, "carry": {"code": code}}
+        return self.constant() | {"carry": {"code": code}}
+
+    def constant(self):
+        return {"constant": {"sentence": ops.arange(self.batch_size, dtype="int32")}}
 
     def step(self, tokens, state, index):
+        if len(tokens.shape) == 2:  # a chunk
+            logits = []
+            for t in range(tokens.shape[1]):
+                logits_t, state = self.step(tokens[:, t], state | self.constant(), index + t)
+                logits.append(logits_t)
+            return ops.stack(logits, axis=1), state
         code = (state["carry"]["code"] * self.vocab_size + tokens + index) % self.size
         table = ops.reshape(ops.convert_to_tensor(self.table), (-1, self.vocab_size))
         logits = ops.take(table, state["constant"]["sentence"] * self.size + code, axis=0)

@@ -115,6 +115,26 @@ def test_prefixes_of_different_lengths_are_forced(spec, make_model):
         np.testing.assert_array_equal(result["tokens"][2], free["tokens"][2])
 
 
+@pytest.mark.parametrize("num_known", [1, 2])
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_known_tokens_may_be_read_in_one_pass(spec, num_known, make_model):
+    model = make_model(batch_size=3, vocab_size=8, max_length=6)
+    prefix = np.array([[5, 6, 3], [7, 4, PAD], [4, 3, END]], "int32")
+    limit = np.array([6, 3, 6], "int32")
+    decoder = DECODERS.make(spec, no_repeat_ngram=2)
+    expected = model.run(decoder, prefix=prefix, limit=limit)
+    sizes, step = [], model.step
+    model.step = lambda tokens, state, index: (
+        sizes.append(tokens.shape) or step(tokens, state, index)
+    )
+    result = model.run(decoder, prefix=prefix, limit=limit, num_known=num_known)
+    assert sizes[0] == (3, num_known)  # one row for each sentence, not one for each of the beam
+    np.testing.assert_array_equal(result["tokens"], expected["tokens"])
+    np.testing.assert_array_equal(result["length"], expected["length"])
+    for name in ("score", "log_prob"):
+        np.testing.assert_allclose(result[name], expected[name], rtol=1e-5)
+
+
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_a_prefix_is_exempt_from_the_constraints(spec, make_model):
     model = make_model(batch_size=1, vocab_size=6, max_length=7)

@@ -219,13 +219,16 @@ def test_generation_runs_in_a_graph_with_any_batch_and_length(plain, decoder):
     )
     def run(prompt, max_length):
         state = plain.initial_state(prompt, max_length)
+        options = {"prefix": prompt, "num_known": tf.reduce_min(tf.math.count_nonzero(prompt, 1))}
         return DECODERS.make(DECODER[decoder])(
-            plain.step, state, tf.shape(prompt)[0], max_length, START, END, PAD, prefix=prompt
+            plain.step, state, tf.shape(prompt)[0], max_length, START, END, PAD, **options
         )
 
-    expected = generate(plain, DECODER[decoder], PROMPT)
-    result = run(PROMPT.astype("int32"), 9)
-    np.testing.assert_array_equal(numpy(result["tokens"]), expected["tokens"])
+    for prompt in (PROMPT, PROMPT[:2], PROMPT[:1], np.zeros_like(PROMPT)):
+        expected = generate(plain, DECODER[decoder], prompt)  # token by token
+        result = run(prompt.astype("int32"), 9)
+        np.testing.assert_array_equal(numpy(result["tokens"]), expected["tokens"])
+        np.testing.assert_allclose(numpy(result["score"]), expected["score"], atol=1e-4)
 
 
 def test_one_token_may_be_start_end_and_padding(plain):

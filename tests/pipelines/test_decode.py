@@ -10,7 +10,7 @@ from keras import ops
 
 from tfx_transformer.data import END, PAD, START
 from tfx_transformer.decoding import DECODERS
-from tfx_transformer.pipelines.decode import decode, decoder_options, make_decoder
+from tfx_transformer.pipelines.decode import count_known, decode, decoder_options, make_decoder
 
 VOCAB_SIZE = 9
 TARGETS = np.array([[5, 6, 7, END, 4, 4], [8, END, 4, 4, 4, 4], [4, 4, 4, 4, 4, END]])
@@ -28,7 +28,9 @@ class FixedModel:
         return {"constant": {"target": ops.take(TARGETS, inputs["row"], axis=0)}, "carry": {}}
 
     def step(self, tokens, state, index):
-        token = ops.take(state["constant"]["target"], index, axis=1)  # (N,)
+        if len(tokens.shape) == 2:  # a chunk
+            index = index + ops.arange(ops.shape(tokens)[1])
+        token = ops.take(state["constant"]["target"], index, axis=1)  # (N,) or (N, T)
         return ops.one_hot(token, VOCAB_SIZE) * self.weight.value, state
 
 
@@ -63,6 +65,15 @@ def test_a_prefix_forces_the_first_tokens():
     decoded = decode(FixedModel(), DECODERS.make("greedy"), {"row": rows}, 2, 6, prefix=prefix)
     expected = [[7, 8, 4, 4, 4, END], [3, 6, 7, END, PAD, PAD]]
     assert ops.convert_to_numpy(decoded["tokens"])[:, 0].tolist() == expected
+
+
+def test_tokens_before_the_first_padding_end_or_limit_are_known():
+    prefix = np.array([[7, 8, 5, 5], [3, 4, 6, PAD], [3, 4, 6, END]])
+    assert int(count_known(prefix, 9)) == 3
+    assert int(count_known(prefix, [9, 9, 2])) == 1
+    assert int(count_known(prefix, [9, 0, 9])) == 0
+    assert int(count_known(prefix[:0], 9)) == 0
+    assert int(count_known(np.array([[PAD, 5], [6, 7]]), 9)) == 0
 
 
 def test_sampling_without_a_seed_differs_from_call_to_call():

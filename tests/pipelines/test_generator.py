@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfx_transformer.decoding.decoder as decoder_module
 from tfx_transformer.data import END, PAD, START
 from tfx_transformer.pipelines import Generator
 from tfx_transformer.pipelines.generator import remove_prefix
@@ -35,6 +36,22 @@ def test_prompts_of_any_length_are_continued_as_by_the_whole_model(language_mode
         whole = tokenizer.encode_list([prompt])[0] + expected
         assert prompt + outputs["text"][i].numpy().decode() == tokenizer.decode_list([whole])[0]
     assert generator(PROMPTS) == [generator(prompt) for prompt in PROMPTS]
+
+
+def test_the_shared_length_of_all_prompts_is_read_in_one_pass(language_model, monkeypatch):
+    seen = []
+    read = decoder_module.read_tokens
+
+    def spy(step, state, tokens, count):
+        tf.py_function(lambda n: seen.append(int(n)), [count], [])
+        return read(step, state, tokens, count)
+
+    monkeypatch.setattr(decoder_module, "read_tokens", spy)
+    model, tokenizer = language_model
+    generator = Generator(model, tokenizer, "greedy", 8)
+    for prompts in (["the old", "a dog"], ["the old", ""], ["the old man"]):
+        generator.predict(tf.constant(prompts))
+        assert seen.pop() == min(len(ids) for ids in tokenizer.encode_list(prompts))
 
 
 def test_a_space_after_the_prompt_is_kept(language_model, generator):

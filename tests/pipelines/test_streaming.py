@@ -35,6 +35,16 @@ def test_after_the_last_position_the_second_half_is_the_new_context(language_mod
     assert list(greedy.tokens(prompt, 60)) == expected
 
 
+def test_the_prompt_is_read_in_one_pass(language_model, monkeypatch):
+    model, tokenizer = language_model
+    prompt, shapes, step = tokenizer.encode_list(["the old"])[0], [], type(model).step
+    monkeypatch.setattr(
+        type(model), "step", lambda *args: shapes.append(tuple(args[1].shape)) or step(*args)
+    )
+    list(TextStream(model, tokenizer, "greedy").tokens(prompt, 3))
+    assert shapes == [(1, len(prompt)), (1,)]  # START and all but the last; then a traced step
+
+
 def test_a_long_prompt_is_truncated_on_the_left(language_model, greedy):
     ids = language_model[1].encode_list(["the old man and the sea, a dog"])[0]
     assert list(greedy.tokens(ids, 5)) == list(greedy.tokens(ids[-19:], 5))

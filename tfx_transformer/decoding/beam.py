@@ -100,9 +100,9 @@ class BeamDecoder(Decoder):
     def search(self, call):
         shape = (call.batch_size, self.width)
         is_first = ops.arange(self.width) == 0  # all rows begin alike: only one may be extended
-        first = ops.broadcast_to(ops.where(is_first, 0.0, MASKED), shape)
+        first = ops.where(is_first, ops.reshape(call.log_prob, shape), MASKED)
         masked = ops.full(shape, MASKED, dtype="float32")
-        tokens = ops.reshape(call.empty_tokens(), (*shape, 1 + call.max_length))
+        tokens = ops.reshape(call.first_tokens(), (*shape, 1 + call.max_length))
         length = ops.zeros(shape, "int32")
         live = {"tokens": tokens, "score": first, "log_prob": first, "length": length}
         finished = {"tokens": tokens, "score": masked, "log_prob": masked, "length": length}
@@ -125,7 +125,8 @@ class BeamDecoder(Decoder):
             is_last = ops.logical_or(self.is_final(call, live, finished), index + 1 >= call.limit)
             return (live, finished), is_last, carry
 
-        live, finished = decode_loop(advance, (live, finished), call.limit < 1, call.carry)
+        is_done, first = call.limit < 1, (live, finished)
+        live, finished = decode_loop(advance, first, is_done, call.carry, call.index)
         return rank(live, finished, self.n_best, call.pad_id)
 
     def extend(self, call, live, log_probs, allowed, index):

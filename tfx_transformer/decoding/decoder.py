@@ -9,12 +9,13 @@ from keras import ops
 
 from tfx_transformer.checks import check_positive, check_whole
 from tfx_transformer.decoding.constraints import (
+    MIN_LOG_PROB,
     forbid_end,
     forbid_repeats,
     forbid_tokens,
     is_allowed,
 )
-from tfx_transformer.decoding.loop import repeat_rows
+from tfx_transformer.decoding.loop import repeat_rows, restore_shapes
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,21 @@ class DecodingCall:
     pad_id: int
     forced: Any  # (N, max_length or more) tokens, PAD where the decoder is free; or None
     limit: Any  # (B,) lengths at which sentences are cut off
+    index: Any = 0  # number of forced tokens that were read before the first step
+    log_prob: Any = 0.0  # (N,) of these tokens
 
     @property
     def num_rows(self):
         """N."""
         return self.batch_size * self.rows_per_sentence
 
-    def empty_tokens(self):
-        """(N, 1 + max_length) tokens: START at position 0, then PAD."""
+    def first_tokens(self):
+        """(N, 1 + max_length) tokens: START at position 0, the tokens read so far, then PAD."""
         start = ops.full((self.num_rows, 1), self.start_id, dtype="int32")
         rest = ops.full((self.num_rows, self.max_length), self.pad_id, dtype="int32")
+        if self.forced is not None:
+            is_read = ops.arange(self.max_length, dtype="int32") < self.index
+            rest = ops.where(is_read, self.forced[:, : self.max_length], rest)
         return ops.concatenate([start, rest], axis=1)
 
     def required_tokens(self, best, index):
@@ -69,7 +75,8 @@ class Decoder(abc.ABC):
 
     Call arguments:
         step: `step(tokens, state, index) -> logits, state`: the tokens (N,) at position `index`, a
-            scalar → logits (N, V) of position index + 1.
+            scalar → logits (N, V) of position index + 1. With `num_known` also a chunk of tokens
+            (B, T) → logits (B, T, V).
         state: {"constant": structure, "carry": structure} of tensors (B, …). The constant depends
             on the source only: it is repeated once and never reordered. The carry depends on the
             tokens so far, is reordered with them, and keeps its shapes.
@@ -79,6 +86,9 @@ class Decoder(abc.ABC):
         prefix: (B, P) forced first tokens, P ≤ max_length, padded on the right with PAD. They are
             exempt from the constraints, but count as generated.
         limit: a scalar or (B,), a smaller max_length per sentence, which is cut off there.
+        num_known: this many tokens of the prefix are read in one pass instead of one by one; no
+            row may have PAD, END or its limit among them. A whole number or, but for XLA and
+            `jax.jit`, a scalar tensor.
 
     Returns:
         A dict. "tokens" (B, n_best, max_length) without START, with END, then PAD; "log_prob"
@@ -116,6 +126,7 @@ class Decoder(abc.ABC):
         pad_id: int,
         prefix=None,
         limit=None,
+        num_known=0,
     ) -> dict[str, Any]:
         if isinstance(max_length, int):
             check_positive(max_length=max_length)
@@ -125,6 +136,12 @@ class Decoder(abc.ABC):
         self.check_state(state)
         forced = None if prefix is None else _pad_prefix(prefix, batch_size, max_length, pad_id)
         limit = max_length if limit is None else ops.cast(limit, "int32")
+        log_prob = ops.zeros((batch_size,), "float32")
+        num_known = num_known if isinstance(num_known, int) else ops.cast(num_known, "int32")
+        if not isinstance(num_known, int) or num_known > 0:
+            start = ops.full((batch_size, 1), start_id, dtype="int32")
+            known = ops.concatenate([start, forced], axis=1)
+            state, log_prob = read_tokens(step, state, known, num_known)
         state = repeat_rows(state, self.rows_per_sentence)
         call = DecodingCall(
             step=step,
@@ -138,6 +155,8 @@ class Decoder(abc.ABC):
             pad_id=pad_id,
             forced=None if forced is None else repeat_rows(forced, self.rows_per_sentence),
             limit=ops.broadcast_to(ops.minimum(limit, max_length), (batch_size,)),
+            index=num_known,
+            log_prob=repeat_rows(log_prob, self.rows_per_sentence),
         )
         result = self.search(call)
         return result | {"tokens": result["tokens"][:, :, 1:]}
@@ -175,6 +194,27 @@ class Decoder(abc.ABC):
         if self.min_length:
             allowed = forbid_end(allowed, call.end_id, index < self.min_length)
         return log_probs, allowed, state["carry"]
+
+
+def read_tokens(step, state, tokens, count):
+    """Read tokens 0 … count - 1 of (B, L) in one pass, none if the count is 0.
+
+    Returns:
+        The new state, and the log-probability (B,) of tokens 1 … count.
+    """
+
+    def read():
+        logits, new_state = step(tokens[:, :count], state, 0)
+        log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+        chosen = ops.take_along_axis(log_probs, tokens[:, 1 : count + 1, None], axis=-1)
+        carry = restore_shapes(new_state["carry"], state["carry"])
+        return carry, ops.sum(ops.maximum(chosen, MIN_LOG_PROB), axis=(1, 2))
+
+    def skip():
+        return state["carry"], ops.zeros(ops.shape(tokens)[:1], "float32")
+
+    carry, log_prob = read() if isinstance(count, int) else ops.cond(count > 0, read, skip)
+    return {"constant": state["constant"], "carry": carry}, log_prob
 
 
 def _pad_prefix(prefix, batch_size, max_length, pad_id):

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 
-def decode_loop(advance, rows, is_done, carry):
+def decode_loop(advance, rows, is_done, carry, index=0):
     """The rows (B, …) after steps `advance(index, rows, carry) -> rows, is_last, carry`.
 
     A sentence is done, and its rows stay the same, after a step where its `is_last` (B,) is True.
@@ -17,14 +17,22 @@ def decode_loop(advance, rows, is_done, carry):
         old = index, rows, is_done, carry
         rows, is_last, carry = advance(index, rows, carry)
         new = index + 1, keep_done_rows(is_done, old[1], rows), is_done | is_last, carry
-        return keras.tree.map_structure(keep_shape, new, old)
+        return restore_shapes(new, old)
 
-    def keep_shape(new, old):
-        """TensorFlow refuses a variable that enters a step as (3, 8), leaves it as (None, 8)."""
+    variables = ops.cast(index, "int32"), rows, is_done, carry
+    return ops.while_loop(is_running, step, variables)[1]
+
+
+def restore_shapes(new, old):
+    """A structure with the static shapes of an old one, which a step of the model may lose.
+
+    TensorFlow refuses a variable that enters a loop as (3, 8) and leaves a step as (None, 8).
+    """
+
+    def restore(new, old):
         return new if new.shape == old.shape else ops.reshape(new, ops.shape(old))
 
-    index = ops.convert_to_tensor(0, dtype="int32")
-    return ops.while_loop(is_running, step, (index, rows, is_done, carry))[1]
+    return keras.tree.map_structure(restore, new, old)
 
 
 def repeat_rows(structure, times):

@@ -10,9 +10,9 @@ def decode_rows(decoder, call, choose):
     """Decode with `choose(allowed (N, V), index) -> tokens (N,)`; results (B, n_best, …)."""
     limit = ops.repeat(call.limit, call.rows_per_sentence, axis=0)  # (N,)
     rows = {
-        "tokens": call.empty_tokens(),
-        "log_prob": ops.zeros((call.num_rows,), "float32"),
-        "length": ops.zeros((call.num_rows,), "int32"),
+        "tokens": call.first_tokens(),
+        "log_prob": call.log_prob,
+        "length": ops.broadcast_to(ops.cast(call.index, "int32"), (call.num_rows,)),
     }
 
     def advance(index, rows, carry):
@@ -28,7 +28,7 @@ def decode_rows(decoder, call, choose):
         is_last = ops.logical_or(token == call.end_id, rows["length"] >= limit)
         return rows, is_last, carry
 
-    rows = decode_loop(advance, rows, limit < 1, call.carry)
+    rows = decode_loop(advance, rows, limit < 1, call.carry, call.index)
     shape = (call.batch_size, call.rows_per_sentence)
     tokens = ops.reshape(rows["tokens"], (*shape, 1 + call.max_length))
     log_prob, length = ops.reshape(rows["log_prob"], shape), ops.reshape(rows["length"], shape)

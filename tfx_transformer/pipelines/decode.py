@@ -21,10 +21,13 @@ def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=No
         batch_size: B.
         max_length: number of tokens to reserve for each sequence, END included.
         limit: (B,) a smaller maximum length for each sequence.
-        prefix: (B, P) forced first tokens, padded.
+        prefix: (B, P) forced first tokens, padded. Those before the first PAD of any row are read
+            in one pass.
     """
     values = [(variable, ops.copy(variable)) for variable in model.variables]
     options = {"limit": limit, "prefix": prefix}
+    if prefix is not None:
+        options["num_known"] = count_known(prefix, max_length if limit is None else limit)
     with keras.StatelessScope(state_mapping=values) as scope:  # reads each variable only once
         state = model.initial_state(inputs, max_length)
         result = decoder(model.step, state, batch_size, max_length, START, END, PAD, **options)
@@ -32,6 +35,14 @@ def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=No
     if isinstance(seed, keras.random.SeedGenerator):  # the next call samples other tokens
         seed.state.assign(scope.get_current_value(seed.state))
     return {name: result[name] for name in ("tokens", "score", "length")}
+
+
+def count_known(prefix, limit):
+    """Number of first columns of a prefix (B, P) without PAD and END, less than every limit."""
+    is_known = tf.reduce_all((prefix != PAD) & (prefix != END), axis=0)
+    count = tf.reduce_sum(tf.math.cumprod(tf.cast(is_known, tf.int32)))
+    count = tf.minimum(count, tf.reduce_min(limit) - 1)
+    return tf.where(tf.shape(prefix)[0] > 0, tf.maximum(count, 0), 0)
 
 
 def text_outputs(tokenizer, tokens, n_best, score) -> dict[str, Any]:

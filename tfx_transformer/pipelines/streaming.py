@@ -60,13 +60,15 @@ class TextStream:
                 row, done = [START, *row[-(positions // 2) :]], 0
             if not done:
                 carry = self.model.initial_state(tf.zeros([1]), positions)["carry"]
+            if done < len(row) - 1:  # read a new context in one pass
+                state = {"constant": {}, "carry": carry}
+                carry = self.model.step(tf.constant([row[done:-1]]), state, done)[1]["carry"]
+            done = len(row)
+            known = np.pad([row], ((0, 0), (0, positions + 1 - done)), constant_values=PAD)
             random = tf.constant([rng.random()], tf.float32)
-            while done < len(row):
-                known = np.pad([row], ((0, 0), (0, positions + 1 - len(row))), constant_values=PAD)
-                token, carry = self.advance(
-                    tf.constant(known, tf.int32), carry, tf.constant(done), random
-                )
-                done += 1
+            token, carry = self.advance(
+                tf.constant(known, tf.int32), carry, tf.constant(done - 1), random
+            )
             row.append(int(token))
             if row[-1] == END:
                 return
