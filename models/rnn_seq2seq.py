@@ -108,7 +108,13 @@ class RNNSeq2Seq(RecurrentModel):
 
     def layer_groups(self):
         embeddings = [self.source_embedding, self.decoder.embedding]
-        return [embeddings, *([layer] for layer in (*self.encoder, *self.decoder.cells))]
+        encoder = [[layer] for layer in self.encoder]
+        if self.bidirectional:
+            encoder = [[layer, *own] for layer, own in zip(self.encoder, self.bridges, strict=True)]
+        decoder = [[cell] for cell in self.decoder.cells]
+        if self.attention:
+            decoder[0].append(self.decoder.attention_layer)
+        return [embeddings, *encoder, *decoder]
 
     def call(self, inputs, training=None):
         constant, carry = self.encode(inputs, training=training)

@@ -171,6 +171,41 @@ def test_layer_groups_go_from_the_input_to_the_output(name, model):
         assert {id(w) for w in inputs if "norm" not in w.path} <= set(groups[0])
 
 
+ORDERED = [(name, {}) for name in KNOWN] + [
+    ("bert", {"head": "classify", "num_classes": 3}),
+    ("rnn_seq2seq", {"feed": "none", "readout": "combined", "bidirectional": True}),
+    ("rnn_seq2seq", {"feed": "none", "attention": None}),
+    ("show_attend_tell", {"attention": None}),
+    ("transformer", {"norm_first": True, "position": {"kind": "learned", "max_length": 9}}),
+]
+
+
+@pytest.mark.parametrize("name, options", ORDERED)
+def test_layers_are_used_in_the_order_of_their_groups_and_those_in_none_last(
+    name, options, monkeypatch
+):
+    """So that layer-wise decay gives the lower rate to the layer nearer to the input."""
+    own, inputs = SAMPLES[name]
+    model = create_model(name, "test", **own | options)
+    reads, value = [], keras.Variable.value.fget
+    recorded = property(lambda variable: reads.append(id(variable)) or value(variable))
+    monkeypatch.setattr(keras.Variable, "value", recorded)
+    model(inputs)
+    monkeypatch.undo()
+    first = {weight: reads.index(weight) for weight in dict.fromkeys(reads)}
+
+    groups = [
+        [id(v) for part in group for v in getattr(part, "trainable_variables", [part])]
+        for group in model.layer_groups()
+    ]
+    starts = [min(first[weight] for weight in group if weight in first) for group in groups]
+    assert starts == sorted(starts)
+    listed = {weight for group in groups for weight in group}
+    for weight in model.trainable_variables:
+        if id(weight) in first and id(weight) not in listed:
+            assert first[id(weight)] > starts[-1], weight.path
+
+
 def test_logits_are_finite_and_depend_on_the_input(name, model):
     inputs = SAMPLES[name][1]
     logits = numpy(model(inputs))
