@@ -21,6 +21,9 @@ class ModelOptions:
     variant: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self):
+        object.__setattr__(self, "options", _tuples(self.options))  # as they are read from JSON
+
     @classmethod
     def of(cls, name: str, variant: str | None = None, /, **options) -> "ModelOptions":
         """`ModelOptions.of("transformer", "small", dropout=0.3)`."""
@@ -169,6 +172,7 @@ def _restore(kind, stored: dict[str, Any]):
 
 
 def _tuples(value):
+    """The value with tuples for its lists."""
     if isinstance(value, dict):
         return {key: _tuples(inner) for key, inner in value.items()}
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value

@@ -1,10 +1,14 @@
 import dataclasses
 import json
+import random
 
 import pytest
 
-from tfx_transformer.train.recipe import ModelOptions, load_recipe, save_recipe
+from tfx_transformer.train import run
+from tfx_transformer.train.parsing import parse_train
+from tfx_transformer.train.recipe import ModelOptions, absolute_paths, load_recipe, save_recipe
 from tfx_transformer.train.recipes import RECIPES
+from tfx_transformer.train.run_folder import changes
 from tfx_transformer.train.tasks import TASKS
 from tfx_transformer.train.tasks.captioning import CaptioningData, CaptioningRecipe
 
@@ -34,6 +38,68 @@ def test_nested_options_and_lists_are_restored(tmp_path):
     save_recipe(recipe, tmp_path / "recipe.json")
     assert load_recipe(tmp_path / "recipe.json") == recipe
     assert str(recipe.data) == "photos x.csv" and str(CaptioningData("tfds:coco")) == "tfds:coco"
+
+
+def random_value(rng, depth=0):
+    """A value as a recipe may have it: plain, or a list, tuple or dict of such values."""
+    kinds = ["plain"] * 3 + ["list", "tuple", "dict"] * (depth < 3)
+    kind = rng.choice(kinds)
+    if kind == "plain":
+        return rng.choice([None, True, 0, -3, 1e-9, 0.1, "", "é/x", "none"])
+    values = [random_value(rng, depth + 1) for _ in range(rng.randrange(4))]
+    named = {f"option_{i}": value for i, value in enumerate(values)}
+    return {"list": values, "tuple": tuple(values), "dict": named}[kind]
+
+
+def test_any_options_of_a_model_are_restored(tmp_path):
+    path, recipe, rng = tmp_path / "recipe.json", RECIPES["translate_emoji"], random.Random(0)
+    for _ in range(200):
+        options = {f"option_{i}": random_value(rng) for i in range(3)}
+        changed = dataclasses.replace(recipe, model=ModelOptions("transformer", None, options))
+        save_recipe(changed, path)
+        assert load_recipe(path) == changed and changes(changed, tmp_path) == []
+
+
+def test_a_run_with_a_list_is_resumed(caption_recipe_of, tmp_path, monkeypatch):
+    """Through `train`, up to the first step."""
+    encoder = {"kind": "small", "dims": [4, 6], "strides": [2, 2]}
+    recipe = caption_recipe_of(steps=2, eval_steps=2, average=1)
+    recipe = dataclasses.replace(recipe, model=recipe.model.replace(encoder=encoder))
+    save_recipe(absolute_paths(recipe), tmp_path / "recipe.json")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints/step_00000001.npz").touch()
+    started = []
+    monkeypatch.setattr(run, "train_task", lambda task, *_: started.append(task.recipe))
+    monkeypatch.setattr(run, "evaluate", lambda folder: {})
+    run.train(recipe, tmp_path)
+    assert started == [load_recipe(tmp_path / "recipe.json")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *([name] for name in sorted(RECIPES)),
+        [
+            "classify_cifar10",
+            "--model.name",
+            "swin",
+            "--model.variant",
+            "t",
+            "--model.depth",
+            "1",
+            "2",
+        ],
+        ["translate_emoji", "--data.train", "a.en", "a.de", "--optimizer.clip-norm", "0.5"],
+        ["translate_emoji", "--decoding.forbidden", "3", "4", "--optimizer.clip-norm", "None"],
+        ["caption_flickr8k", "--model.attention", "none", "--model.encoder", "vit/ti16"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_line_is_resumed_without_its_options(arguments, tmp_path):
+    recipe, _ = parse_train([*arguments, "--folder", str(tmp_path)])
+    save_recipe(recipe, tmp_path / "recipe.json")
+    assert parse_train(["--resume", str(tmp_path)]) == (recipe, str(tmp_path))
+    assert changes(parse_train([*arguments])[0], tmp_path) == []
 
 
 def test_a_file_names_its_task(tmp_path):
