@@ -5,9 +5,10 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from tfx_transformer.files import write_file
+from tfx_transformer.untrusted import read_json, reading
 
 # options that may name files or folders
 PATHS = ("train", "validation", "test", "source", "images", "captions", "weights")
@@ -134,22 +135,15 @@ def load_recipe(path: Path) -> Any:
     """The recipe of a run folder; its files are found again if folder and files were moved."""
     from tfx_transformer.train.tasks import TASKS
 
-    try:
-        stored = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise ValueError(f"{path.parent} holds no run: there is no recipe.json") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
-    if not isinstance(stored, dict) or stored.get("task") not in TASKS:
+    if not path.is_file():
+        raise ValueError(f"{path.parent} holds no run: there is no recipe.json")
+    stored = read_json(path)
+    if not isinstance(stored.get("task"), str) or stored["task"] not in TASKS:
         raise ValueError(
             f"{path.parent} was written by an older version, whose runs cannot be read; "
             "train it again in another folder"
         )
     moved = stored.pop("relative_paths", {})
-    try:
-        recipe = _restore(TASKS[stored.pop("task")], stored)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} does not hold the options of a recipe: {error}") from None
 
     def find(file):
         if file in moved and not Path(file).exists():
@@ -157,18 +151,36 @@ def load_recipe(path: Path) -> Any:
             return str(there) if there.exists() else file
         return file
 
-    return _map_paths(recipe, find)
+    with reading(path):
+        return _map_paths(_restore(TASKS[stored.pop("task")], stored), find)
 
 
 def _restore(kind, stored: dict[str, Any]):
     """The dataclass `kind` from its dict; JSON's lists become tuples."""
     hints = get_type_hints(kind)
+    values = {}
     for name, value in stored.items():
-        if dataclasses.is_dataclass(hints[name]):
-            stored[name] = _restore(hints[name], value)
-        else:
-            stored[name] = _tuples(value)
-    return kind(**stored)
+        if name not in hints:
+            raise ValueError(f"{kind.__name__} has no option {name}")
+        is_part = dataclasses.is_dataclass(hints[name])
+        values[name] = _restore(hints[name], value) if is_part else _tuples(value)
+        if not is_part and not _fits(values[name], hints[name]):
+            raise ValueError(f"{name} must be {hints[name]}; got {value!r:.80}")
+    return kind(**values)
+
+
+def _fits(value, hint) -> bool:
+    """Whether a value of JSON is of the type of an option."""
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind is Literal:
+        return value in parts
+    if kind is tuple:
+        return isinstance(value, tuple) and all(_fits(item, parts[0]) for item in value)
+    if parts and kind is not dict:  # a union
+        return any(_fits(value, part) for part in parts)
+    if hint in (int, float):
+        return isinstance(value, int | hint) and not isinstance(value, bool)
+    return isinstance(value, kind or hint)
 
 
 def _tuples(value):

@@ -123,3 +123,26 @@ def test_a_run_folder_of_an_older_version_is_refused_in_one_line(tmp_path):
     with pytest.raises(ValueError, match="was written by an older version") as error:
         load_recipe(tmp_path / "recipe.json")
     assert "\n" not in str(error.value) and str(tmp_path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"steps": "many"},
+        {"steps": True},
+        {"seed": 0.5},
+        {"optimizer": {"learning_rate": None}},
+        {"optimizer": []},
+        {"precision": "float8"},
+        {"model": {"name": 3}},
+        {"relative_paths": 7},
+        {"data": {"nothing": 1}},
+        {"nothing": 1},
+    ],
+)
+def test_a_recipe_with_wrong_types_is_refused_in_one_line(changes, tmp_path):
+    path = tmp_path / "recipe.json"
+    save_recipe(RECIPES["translate_emoji"], path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(ValueError, match=r"recipe.json is damaged or not supported: [^\n]*$"):
+        load_recipe(path)

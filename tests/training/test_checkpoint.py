@@ -101,7 +101,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_is_used(damage, tm
     latest = checkpoints.save(2, other)
     latest.write_bytes(damage(latest.read_bytes()))
     assert checkpoints.restore(other) == 1 and equal(other, model)
-    assert f"{latest} is damaged (" in capsys.readouterr().err
+    assert f"{latest} is damaged" in capsys.readouterr().err
     assert checkpoints.steps() == [1] and latest.with_name(f"{latest.name}.damaged").exists()
 
 

@@ -120,18 +120,20 @@ def load_ctranslate2(
             for side, part in SIDES.items()
         }
         length = min(map(len, positions.values()))
-    position = {"kind": "learned", "max_length": length}
-    model = create_model("transformer", **options, position=position)
+        position = {"kind": "learned", "max_length": length}
+        model = create_model("transformer", **options, position=position)
+        tokenizers = [
+            vocabulary.tokenizer(folder / f"{side}.spm", splitter, language_codes=True)
+            for side, vocabulary in zip(SIDES, vocabularies, strict=True)
+        ]
+        if add_source_end is None:
+            add_source_end = config["add_source_eos"]
+        kind: Any = Translator if add_source_end else TranslatorWithoutSourceEnd
+        max_length = min(max_length, length)
+        translator = kind(model, *tokenizers, decoder or DECODER, max_length, jit_compile)
     weights = {name: array for name, array in file.arrays.items() if array.ndim}
     assign_weights(model, weights | positions | tables.arrays(), CTRANSLATE2)
-    tokenizers = [
-        vocabulary.tokenizer(folder / f"{side}.spm", splitter, language_codes=True)
-        for side, vocabulary in zip(SIDES, vocabularies, strict=True)
-    ]
-    if add_source_end is None:
-        add_source_end = config["add_source_eos"]
-    kind: Any = Translator if add_source_end else TranslatorWithoutSourceEnd
-    return kind(model, *tokenizers, decoder or DECODER, min(max_length, length), jit_compile)
+    return translator
 
 
 def read_config(folder: Path, file: ModelFile) -> dict[str, Any]:

@@ -72,16 +72,17 @@ def load_marian(
         tables = pop_tables(weights, config, *read_vocabularies(folder, config))
         options = transformer_options(config) | tables.options()
         check_sizes(options, checkpoint)
-        decoder = decoder or read_decoder(config)
-        # theirs counts START
-        max_length = max_length or config.get("max_length", 512) - 1
-    model = create_model("transformer", **options)
+        model = create_model("transformer", **options)
+        translator = Translator(
+            model,
+            tables.source_vocabulary.tokenizer(folder / "source.spm", language_codes=True),
+            tables.target_vocabulary.tokenizer(folder / "target.spm"),
+            decoder or read_decoder(config),
+            max_length or config.get("max_length", 512) - 1,  # without START, which theirs counts
+            jit_compile,
+        )
     assign_weights(model, weights | tables.arrays(), HUGGING_FACE)
-    tokenizers = (
-        tables.source_vocabulary.tokenizer(folder / "source.spm", language_codes=True),
-        tables.target_vocabulary.tokenizer(folder / "target.spm"),
-    )
-    return Translator(model, *tokenizers, decoder, max_length, jit_compile)
+    return translator
 
 
 def is_marian(folder) -> bool:
@@ -113,7 +114,7 @@ def read_vocabularies(folder: Path, config: dict[str, Any]) -> tuple[Vocabulary,
 def read_vocabulary(path: Path, size: int, special: dict[str, int]) -> Vocabulary:
     """Reads a JSON file {token: id}."""
     ids = read_json(path)
-    if sorted(ids.values()) != list(range(size)):
+    if len(ids) != size or sorted(ids.values()) != list(range(len(ids))):
         raise ValueError(
             f"{path} must contain each id of 0 … {size - 1} once; got {len(ids)} tokens"
         )

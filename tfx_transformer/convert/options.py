@@ -106,7 +106,7 @@ def count_weights(options: dict[str, Any]) -> int:
     is_swin, depth = isinstance(get["depth"], list | tuple), get["depth"]
     stages = depth if is_swin else [depth + get["decoder_depth"]]
     # a stage of a Swin has twice the width of the one before
-    count = sum(n * 4**i * (4 * get["dim"] + 2 * get["mlp_dim"]) for i, n in enumerate(stages))
+    count = sum(n * 4**i * (2 * get["dim"] + 2 * get["mlp_dim"]) for i, n in enumerate(stages))
     count += get["channels"] * get["patch_size"] ** 2
     count += sum(get.get(name, 0) for name in ("vocab_size", "num_segments", "num_classes"))
     if not is_swin and "position" not in get:  # a table of positions

@@ -34,6 +34,13 @@ class Vocabulary:
     end: int
     unk: int
 
+    def __post_init__(self):
+        if not all(isinstance(token, str) for token in self.tokens):
+            raise ValueError("the tokens of a vocabulary must be strings")
+        for index in (self.pad, self.start, self.end, self.unk):
+            if index is not None and index not in range(len(self.tokens)):
+                raise ValueError(f"special ids must lie in the vocabulary; got {index!r:.80}")
+
     @property
     def order(self) -> list[int | None]:
         """Their id for each of our ids."""

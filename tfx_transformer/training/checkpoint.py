@@ -5,15 +5,12 @@ included. The files are .npz archives, which hold a checksum (CRC-32) of each ar
 """
 
 import sys
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from tfx_transformer.files import whole_file
-
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError)
+from tfx_transformer.untrusted import read_npz
 
 
 class Checkpoints:
@@ -105,12 +102,11 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> Path:
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz file; a damaged file is reported and set aside, and gives none."""
     try:
-        with path.open("rb") as file, np.load(file) as stored:
-            return {name: stored[name] for name in stored.files}  # checks each checksum
-    except DAMAGED as error:
+        return read_npz(path)  # checks each checksum
+    except (OSError, ValueError) as error:
         aside = path.with_name(f"{path.name}.damaged")
         path.rename(aside)
-        print(f"{path} is damaged ({error}); it is now {aside.name}", file=sys.stderr)
+        print(f"{error}; it is now {aside.name}", file=sys.stderr)
         return {}
 
 

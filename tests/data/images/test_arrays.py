@@ -111,3 +111,9 @@ def test_a_small_file_of_very_many_pixels_is_refused(tmp_path):
     np.savez_compressed(path, x_train=np.zeros((2**13, 64, 64), "uint8"), y_train=np.zeros(2**13))
     with pytest.raises(ValueError, match="a.npz of .* bytes must not expand to 33,6"):
         load_images(path)
+
+
+def test_huge_labels_are_refused(tmp_path):
+    path = save(tmp_path / "a.npz", **GOOD | {"y_train": np.full(30, 2**40)})
+    with pytest.raises(ValueError, match="train: labels must be less than 1,048,576; got 10995"):
+        load_images(path)

@@ -6,6 +6,7 @@ import numpy as np
 
 from tfx_transformer import untrusted
 
+MAX_CLASSES = 2**20
 SUFFIXES = {"train": "train", "validation": "val", "test": "test"}  # of x_train, y_train, …
 
 
@@ -34,7 +35,8 @@ def read_npz(path: Path) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], list
             f"{path}: class_names must be a string for each of {count} labels; got {names.dtype} "
             f"of shape {names.shape}"
         )
-    return checked, names.tolist()
+    with untrusted.reading(path):  # strings may be no Unicode
+        return checked, names.tolist()
 
 
 def _check_arrays(where: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -54,4 +56,6 @@ def _check_arrays(where: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
             f"{where}: labels must be whole numbers from 0 on, one for each of the {len(x)} "
             f"images; got {y.dtype} of shape {y.shape}"
         )
+    if (y >= MAX_CLASSES).any():
+        raise ValueError(f"{where}: labels must be less than {MAX_CLASSES:,}; got {y.max()}")
     return y.reshape(-1).astype("int32")

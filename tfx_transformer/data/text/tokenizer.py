@@ -21,6 +21,7 @@ from tfx_transformer.data.text.sentencepiece_model import (
     SentencePieceModel,
     decode_rows,
 )
+from tfx_transformer.untrusted import reading
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +55,8 @@ class Tokenizer(tf.Module):
     @classmethod
     def load(cls, path: str | Path) -> "Tokenizer":
         """Reads a `.model` file."""
-        return cls(Path(path).read_bytes())
+        with reading(path):
+            return cls(Path(path).read_bytes())
 
     def save(self, path: str | Path) -> None:
         """Writes a `.model` file for any SentencePiece library."""
