@@ -21,7 +21,7 @@ from tfx_transformer import __version__, register_classes
 from tfx_transformer.files import check_unlocked, write_file
 from tfx_transformer.train.recipe import Recipe, load_recipe, save_recipe
 from tfx_transformer.train.tasks import load_task
-from tfx_transformer.training.checkpoint import Checkpoints
+from tfx_transformer.training.checkpoint import Checkpoints, step_of
 
 FREE = ("decoding",)  # fields of a recipe that may change when a run is continued
 
@@ -29,18 +29,24 @@ FREE = ("decoding",)  # fields of a recipe that may change when a run is continu
 def check_folder(recipe: Recipe, folder: Path) -> None:
     """Raises if the folder is in use, or holds a run of another recipe.
 
-    Other decoding options are allowed, and more steps if the schedule does not depend on them: the
-    weights so far are the same. Without a checkpoint there is no run yet.
+    Other decoding options are allowed, and another number of steps if the schedule does not depend
+    on it: the weights so far are the same. Without a checkpoint there is no run yet.
     """
     check_unlocked(folder)
     changed = changes(recipe, folder)
-    if changed and any((folder / "checkpoints").glob("*_????????.npz")):
+    made = [step_of(path) for path in (folder / "checkpoints").glob("*_????????.npz")]
+    if changed and made:
         reason = ""
         if any(change.startswith("steps ") for change in changed):
             reason = " (the cosine schedule of the steps so far depends on the number of steps)"
         raise ValueError(
             f"{folder} holds a run of another recipe: {'; '.join(changed)}{reason}; "
             "choose another folder, or remove this one"
+        )
+    if recipe.steps < max(made, default=0):
+        raise ValueError(
+            f"steps must be at least {max(made)}, as {folder} has made them; "
+            f"got steps={recipe.steps}"
         )
 
 

@@ -74,6 +74,31 @@ def test_the_recipe_comes_back_from_its_file(run, recipe_of):
     assert load_recipe(run[0] / "recipe.json") == recipe_of()
 
 
+@pytest.fixture
+def not_scored(monkeypatch):
+    """Runs of translators without evaluations, which take most of their time."""
+    monkeypatch.setattr(run_module, "evaluate", lambda folder: {})
+    monkeypatch.setattr(
+        TranslationTask, "evaluator", lambda task, model: lambda step, path: {"bleu": 0.0}
+    )
+
+
+@pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt"])
+def test_a_run_with_more_steps_later_is_the_run_with_as_many_at_once(
+    recipe_of, not_scored, schedule, tmp_path
+):
+    own = OptimizerOptions(warmup_steps=2, schedule=schedule, ema=0.9)
+    recipe = recipe_of(steps=5, eval_steps=2, average=1, optimizer=own)
+    train(recipe, tmp_path / "at once")
+    train(dataclasses.replace(recipe, steps=3), tmp_path / "later")
+    train(recipe, tmp_path / "later")
+    name = "checkpoints/step_00000005.npz"
+    with np.load(tmp_path / "at once" / name) as whole, np.load(tmp_path / "later" / name) as later:
+        assert whole.files == later.files
+        for key in whole.files:
+            np.testing.assert_array_equal(later[key], whole[key], err_msg=key)
+
+
 def join_batches(batches):
     """One batch with the rows of several, padded."""
 
@@ -86,7 +111,7 @@ def join_batches(batches):
 
 
 def test_accumulated_batches_make_the_update_of_one_batch_with_all_rows(
-    recipe_of, tmp_path, monkeypatch
+    recipe_of, not_scored, tmp_path, monkeypatch
 ):
     own = OptimizerOptions(learning_rate=0.02, warmup_steps=2, accumulate=3, ema=0.5)
     own = dataclasses.replace(own, epsilon=1e-3, clip_norm=0.1, weight_decay=0.01)
@@ -103,10 +128,6 @@ def test_accumulated_batches_make_the_update_of_one_batch_with_all_rows(
             lambda: made, output_signature=batches(task, 0).element_spec
         )
 
-    monkeypatch.setattr(run_module, "evaluate", lambda folder: {})
-    monkeypatch.setattr(
-        TranslationTask, "evaluator", lambda task, model: lambda step, path: {"bleu": 0.0}
-    )
     train(recipe, tmp_path / "accumulated")
     monkeypatch.setattr(TranslationTask, "batches", joined)
     one = dataclasses.replace(recipe, optimizer=dataclasses.replace(own, accumulate=1))
@@ -193,6 +214,25 @@ def test_a_stopped_run_continues_to_the_same_weights(run, tmp_path):
     again = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert f"{folder} is finished" in again.stdout
     assert "step" not in again.stderr and "bleu" in result.stdout
+
+
+def test_a_run_whose_validation_is_nan_has_best_weights_and_ends(language_recipe_of, tmp_path):
+    recipe = language_recipe_of(steps=2, eval_steps=1, average=2)
+    huge = OptimizerOptions(learning_rate=1e30, warmup_steps=1)
+    recipe = dataclasses.replace(recipe, optimizer=huge, steps=1)
+    scores = train(recipe, tmp_path)
+    (line,) = MetricsLog(tmp_path / "metrics.jsonl").read()
+    assert np.isnan(line["log_prob"]) and np.isnan(scores["log_prob"])
+    assert (tmp_path / "checkpoints/best.npz").exists() and (tmp_path / "model.keras").exists()
+
+    other = tmp_path / "longer"
+    with pytest.raises(FloatingPointError, match="update 2; try a lower .*, in another folder"):
+        train(dataclasses.replace(recipe, steps=3), other)
+    calm = dataclasses.replace(recipe, optimizer=OptimizerOptions(), steps=3)
+    with pytest.raises(ValueError, match="optimizer.learning_rate was 1e.30, is 0.001; "):
+        train(calm, other)
+    shutil.rmtree(other)  # as the message says
+    assert np.isfinite(train(calm, other)["log_prob"])
 
 
 def test_files_must_be_named_for_every_split(recipe_of, tmp_path):

@@ -109,3 +109,14 @@ def test_more_steps_are_another_run_only_if_the_schedule_depends_on_them(recipe_
     check_folder(recipe, tmp_path)
     with pytest.raises(ValueError, match="steps was 300, is 999 .the cosine schedule of the steps"):
         check_folder(replace(recipe, steps=999), tmp_path)
+
+
+def test_steps_that_were_made_cannot_be_taken_back(recipe_of, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    save_recipe(recipe_of(), tmp_path / "recipe.json")
+    for name in ("step_00000100", "stopped_00000130"):
+        (tmp_path / f"checkpoints/{name}.npz").touch()
+    check_folder(recipe_of(steps=130), tmp_path)
+    message = f"steps must be at least 130, as {tmp_path} has made them; got steps=129"
+    with pytest.raises(ValueError, match=message):
+        check_folder(recipe_of(steps=129), tmp_path)
