@@ -38,6 +38,16 @@ MODELS = Registry(
 def create_model(name: str, /, variant: str | None = None, **overrides) -> BaseModel:
     """Create a built model: `create_model("transformer", "base", vocab_size=32_000)`.
 
+    The arguments are those of `new_model`.
+    """
+    model = new_model(name, variant, **overrides)
+    model.build(model.input_shapes())
+    return model
+
+
+def new_model(name: str, /, variant: str | None = None, **overrides) -> BaseModel:
+    """Create a model that has no weights yet; wrong options raise an error.
+
     Args:
         name: a name in MODELS.
         variant: a name in the model's `variants`; None if the overrides give all sizes.
@@ -58,6 +68,4 @@ def create_model(name: str, /, variant: str | None = None, **overrides) -> BaseM
         in_variants = any(option in model.variants["test"] for option in missing)
         variants = f", or choose a variant: {', '.join(model.variants)}" if in_variants else ""
         raise ValueError(f"{name} needs {', '.join(missing)}: {example}{variants}")
-    built = model(**options)
-    built.build(built.input_shapes())
-    return built
+    return model(**options)

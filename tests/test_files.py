@@ -5,7 +5,15 @@ import sys
 
 import pytest
 
-from tfx_transformer.files import check_unlocked, lock_folder, whole_file, write_file
+from tfx_transformer.files import (
+    check_exists,
+    check_unlocked,
+    has_scheme,
+    lock_folder,
+    whole_file,
+    whole_folder,
+    write_file,
+)
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
@@ -19,6 +27,26 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
         temporary.write_text("new")
         assert path.read_text() == "old" and temporary.suffix == ".txt"
     assert path.read_text() == "new" and os.listdir(path.parent) == ["x.txt"]
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path):
+    folder = tmp_path / "new/x"
+    with pytest.raises(OSError, match="disk full"), whole_folder(folder) as temporary:
+        (temporary / "part").write_text("x")
+        raise OSError("disk full")
+    assert os.listdir(folder.parent) == []
+    with whole_folder(folder) as temporary:
+        (temporary / "part").write_text("x")
+    assert (folder / "part").read_text() == "x" and os.listdir(folder.parent) == ["x"]
+    with pytest.raises(ValueError, match="folder must be new; .*x already exists"):
+        whole_folder(folder).__enter__()
+
+
+def test_a_path_must_exist_unless_it_has_a_scheme(tmp_path):
+    check_exists(run=str(tmp_path), weights="hf:google/vit")
+    with pytest.raises(FileNotFoundError, match="run must name a file or folder; there is no .*x"):
+        check_exists(run=str(tmp_path / "x"))
+    assert has_scheme("tfds:x") and not has_scheme("C:/x") and not has_scheme("runs/x:y")
 
 
 def test_bytes_and_names_that_are_not_utf8_are_written(tmp_path):

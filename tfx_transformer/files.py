@@ -1,12 +1,48 @@
-"""Files that are written whole or not at all, and folders that only one process writes to."""
+"""Paths that exist, files and folders that are written whole or not at all, and locks."""
 
 import contextlib
 import fcntl
 import json
 import os
 import platform
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+
+
+def has_scheme(spec: str) -> bool:
+    """Whether a source starts with a scheme, such as "tfds:"; "C:" is a drive."""
+    return re.match(r"[A-Za-z]\w+:", spec) is not None
+
+
+def check_exists(**paths: str) -> None:
+    """`check_exists(run=run)`: every path exists, unless it has a scheme."""
+    for name, path in paths.items():
+        if not has_scheme(path) and not Path(path).exists():
+            raise FileNotFoundError(f"{name} must name a file or folder; there is no {path}")
+
+
+def check_new(**paths) -> None:
+    """`check_new(folder=folder)`: nothing exists at these paths yet."""
+    for name, path in paths.items():
+        if Path(path).exists():
+            raise ValueError(f"{name} must be new; {path} already exists")
+
+
+@contextlib.contextmanager
+def whole_folder(folder) -> Iterator[Path]:
+    """A temporary folder beside `folder`, which gets this name at the end; it must be new."""
+    check_new(folder=folder)
+    folder = Path(folder)
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import tyro
 
 import tfx_transformer
+from tfx_transformer.files import check_exists, check_new
 from tfx_transformer.runtime import start_tensorflow
 from tfx_transformer.train.options import PipelineOptions, given
 from tfx_transformer.train.parsing import PROG, parse_train, recipe_list
@@ -72,6 +73,7 @@ def evaluate(
         data: another test set: a source, two files of sentences, or images, captions and names.
         options: of the pipeline.
     """
+    check_exists(run=run)
     start_tensorflow()
     from tfx_transformer.train.run import evaluate
 
@@ -98,6 +100,8 @@ def export(
         ids_only: token ids instead of text; the export then needs no tensorflow-text.
         options: of the pipeline. For classifiers, top_k is the number of classes to return.
     """
+    check_exists(run=run)
+    check_new(to=to)
     start_tensorflow()
     from tfx_transformer.export import export
     from tfx_transformer.export.saved_model import inspect
@@ -115,6 +119,7 @@ def export(
 
 def inspect(folder: tyro.conf.Positional[str]) -> None:
     """Show the signatures of a SavedModel, and which of its ops need tensorflow-text."""
+    check_exists(folder=folder)
     start_tensorflow()
     from tfx_transformer.export.saved_model import inspect
 
@@ -128,11 +133,13 @@ def compare(runs: tyro.conf.Positional[tuple[str, ...]], to: str = "runs/compari
         runs: run folders.
         to: folder of the table and the picture.
     """
+    if not runs:
+        raise ValueError("runs must name at least one run folder")
+    for run in runs:
+        check_exists(run=run)
     start_tensorflow()
     from tfx_transformer.train.run_folder import load_run
 
-    if not runs:
-        raise ValueError("runs must name at least one run folder")
     first, *others = (load_run(folder) for folder in runs)
     for other in others:
         if type(other.task) is not type(first.task):
@@ -162,6 +169,7 @@ def plot(
         word: the source word whose attention is plotted; the longest if None.
         format: of the files.
     """
+    check_exists(run=run)
     start_tensorflow()
     from tfx_transformer.train.run_folder import load_run
 
@@ -189,6 +197,7 @@ def run_train(arguments: list[str]) -> None:
         print(recipe_list())
         return
     recipe, folder = parse_train(arguments)
+    recipe.check()
     start_tensorflow()
     from tfx_transformer.train.run import train
 

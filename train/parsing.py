@@ -10,10 +10,26 @@ from typing import Annotated, Any
 import tyro
 
 from tfx_transformer.train.options import given, model_options, options_class
-from tfx_transformer.train.recipe import ModelOptions, Recipe, load_recipe
+from tfx_transformer.train.recipe import ModelOptions, Recipe, flatten, load_recipe
 from tfx_transformer.train.recipes import MODULES, RECIPES
 
 PROG = "tfx-transformer"
+ALIASES = {  # names of options in other libraries
+    "batch_size": "token_budget",
+    "clip": "clip_norm",
+    "d_model": "dim",
+    "epochs": "steps",
+    "heads": "num_heads",
+    "hidden_size": "dim",
+    "layers": "depth",
+    "lr": "learning_rate",
+    "max_steps": "steps",
+    "num_layers": "depth",
+    "output": "folder",
+    "output_dir": "folder",
+    "warmup": "warmup_steps",
+    "wd": "weight_decay",
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,7 @@ def parse_options(
 ) -> tuple[Recipe, str]:
     """The recipe with the options of a command line, and the folder."""
     model, flat = recipe.model, _flat_recipe(recipe, _model_name(arguments) or recipe.model.name)
+    check_flags(arguments, [*flatten(dataclasses.asdict(flat)), "folder", "help"])
 
     def parse(
         recipe: Annotated[type(flat), tyro.conf.arg(name="")] = flat,  # type: ignore[valid-type]
@@ -75,6 +92,24 @@ def parse_options(
     values = {field.name: getattr(parsed, field.name) for field in dataclasses.fields(recipe)}
     values["model"] = ModelOptions(chosen["name"], chosen.get("variant"), options)
     return type(recipe)(**values), folder
+
+
+def check_flags(arguments: list[str], names: list[str]) -> None:
+    """Raises for an option that does not exist, and suggests one of these names."""
+    for argument in arguments:
+        flag = argument.partition("=")[0]
+        name = flag.lstrip("-").replace("-", "_")
+        prefix, _, last = name.rpartition(".")
+        positive = f"{prefix}.{last.removeprefix('no_')}".lstrip(".")
+        if not flag.startswith("--") or name in names or positive in names:
+            continue
+        found: list[str] = []
+        for meant in (last, ALIASES.get(last)):
+            found = found or [known for known in names if known.rpartition(".")[2] == meant]
+        found = found or difflib.get_close_matches(name, names, 1)
+        flags = " or ".join(f"--{known}".replace("_", "-") for known in found)
+        hint = f"did you mean {flags}?" if found else "see --help"
+        raise ValueError(f"unknown option {flag}; {hint}")
 
 
 def _model_name(arguments: list[str]) -> str | None:

@@ -7,11 +7,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from tfx_transformer.files import write_file
+from tfx_transformer.checks import (
+    check_above_zero,
+    check_fraction,
+    check_positive,
+    check_rate,
+    check_whole,
+)
+from tfx_transformer.files import check_exists, write_file
 from tfx_transformer.untrusted import read_json, reading
 
 # options that may name files or folders
 PATHS = ("train", "validation", "test", "source", "images", "captions", "weights")
+WEIGHTS = ("package", "imagenet")  # instead of a path
+RULES = {  # the ranges of options, by their names
+    check_above_zero: ("clip_norm", "epsilon", "learning_rate"),
+    check_fraction: ("crop_ratio", "layer_decay", "rate"),
+    check_positive: (
+        *("accumulate", "average", "batch_size", "eval_batches", "eval_images", "eval_sentences"),
+        *("eval_steps", "max_length", "n_best", "steps", "token_budget", "vocab_size"),
+    ),
+    check_rate: ("beta_2", "ema", "label_smoothing", "weight_decay"),
+    check_whole: ("patience", "seed", "warmup_steps"),
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +90,8 @@ class Recipe:
     """What the recipes of all tasks have in common."""
 
     task: ClassVar[str]  # a name in TASKS
-    set_by_task: ClassVar[tuple[str, ...]] = ()  # model options that follow from the data
+    required: ClassVar[str] = "train"  # the option of `data` that must name a source
+    set_by_task: ClassVar[dict[str, Any]] = {}  # model options set by the task, with examples
 
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
     label_smoothing: float = 0.1
@@ -93,6 +112,38 @@ class Recipe:
     """Compile the training step with XLA."""
     seed: int = 0
     """Seed of initial weights, batch order, augmentation and dropout."""
+
+    def check(self) -> None:
+        """Raises if an option is out of its range or names a file that does not exist."""
+        for name, value in flatten(dataclasses.asdict(self)).items():
+            check_option(name, value)
+        if not getattr(self.data, self.required):  # type: ignore[attr-defined]
+            raise ValueError(f"--data.{self.required} must name a source; see --help")
+        warmup = self.optimizer.warmup_steps
+        if warmup >= self.steps:
+            raise ValueError(
+                f"--optimizer.warmup-steps must be below --steps; got {warmup} of {self.steps}"
+            )
+
+
+def flatten(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested options by their names on the command line: {"optimizer.ema": 0.9, …}."""
+    flat: dict[str, Any] = {}
+    for name, value in options.items():
+        key = f"{prefix}{name}"
+        flat |= flatten(value, f"{key}.") if isinstance(value, dict) else {key: value}
+    return flat
+
+
+def check_option(name: str, value: Any) -> None:
+    """Raises if an option such as "optimizer.ema" is out of its range; None is no value."""
+    last, flag = name.rpartition(".")[2], "--" + name.replace("_", "-")
+    for check, names in RULES.items():
+        if last in names and value is not None:
+            check(**{flag: value})
+    for path in (value if isinstance(value, tuple) else (value,)) if last in PATHS else ():
+        if path and path not in WEIGHTS:
+            check_exists(**{flag: path})
 
 
 def absolute_paths(recipe: Recipe) -> Any:

@@ -35,6 +35,7 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
 
     Ctrl-C and SIGTERM end the run after the current step, with a checkpoint, and raise `Stopped`.
     """
+    recipe.check()
     folder, recipe = Path(folder), absolute_paths(recipe)
     check_folder(recipe, folder)
     if is_finished(recipe, folder):
@@ -42,6 +43,7 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
         return json.loads((folder / "test.json").read_text())
     with StopSignals(recipe.optimizer.accumulate) as stop:
         task = load_task(recipe.task)(recipe)
+        task.check()
         task.load_data()
         folder.mkdir(parents=True, exist_ok=True)  # only now: bad data writes nothing
         with lock_folder(folder):

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from tfx_transformer import __version__, register_classes
 from tfx_transformer.files import check_unlocked, write_file
-from tfx_transformer.train.recipe import Recipe, load_recipe, save_recipe
+from tfx_transformer.train.recipe import Recipe, flatten, load_recipe, save_recipe
 from tfx_transformer.train.tasks import load_task
 from tfx_transformer.training.checkpoint import Checkpoints, step_of
 
@@ -64,15 +64,6 @@ def changes(recipe: Recipe, folder: Path) -> list[str]:
         for name in names
         if old.get(name) != new.get(name)
     ]
-
-
-def flatten(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested options by their names on the command line: {"optimizer.ema": 0.9, …}."""
-    flat: dict[str, Any] = {}
-    for name, value in options.items():
-        key = f"{prefix}{name}"
-        flat |= flatten(value, f"{key}.") if isinstance(value, dict) else {key: value}
-    return flat
 
 
 def is_finished(recipe: Recipe, folder: Path) -> bool:

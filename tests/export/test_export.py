@@ -92,7 +92,7 @@ def test_formats_that_cannot_be_loaded_are_refused(format, message, tmp_path):
 
 
 def test_an_existing_folder_is_not_overwritten(classifier, tmp_path):
-    with pytest.raises(ValueError, match="already exists: choose another folder, or remove it"):
+    with pytest.raises(ValueError, match="folder must be new; .* already exists"):
         export(classifier, tmp_path)
 
 

@@ -53,33 +53,18 @@ def test_the_order_is_kept_and_items_of_similar_length_share_a_batch(predictor):
     assert results[0].n_best == [("C C C", 1.0), ("C C C", 0.5)] and results[0].score == 1
 
 
-def test_results_are_returned_before_all_items_are_read(predictor):
-    read = []
-
-    def lines():
-        for text in TEXTS:
-            read.append(text)
-            yield text
-
-    results = predictor.results(lines(), batch_size=8, read_ahead=2)
-    assert next(results).text == "C C C" and read == TEXTS[:2]
-    assert [result.text for result in results] == [text.upper() for text in TEXTS[1:]]
-    assert predictor.calls == [2, 2, 1]
-
-
 def test_one_item_gives_one_result_and_any_iterable_a_list(predictor):
     assert predictor("a b") == predictor(b"a b") == "A B"
     assert predictor(["a b"]) == predictor(iter(["a b"])) == predictor(np.array(["a b"])) == ["A B"]
 
 
 def test_no_items_give_no_results(predictor):
-    assert list(predictor.results([])) == predictor([]) == [] and predictor.calls == []
+    assert predictor.results([]) == predictor([]) == [] and predictor.calls == []
 
 
-@pytest.mark.parametrize("option", ["batch_size", "read_ahead"])
-def test_sizes_must_be_positive(predictor, option):
-    with pytest.raises(ValueError, match=f"{option} must be a whole number above zero"):
-        list(predictor.results(TEXTS, **{option: 0}))
+def test_the_batch_size_must_be_positive(predictor):
+    with pytest.raises(ValueError, match="batch_size must be a whole number above zero"):
+        predictor.results(TEXTS, batch_size=0)
 
 
 def test_a_prediction_maps_labels_to_probabilities():

@@ -135,8 +135,17 @@ def test_only_runs_of_one_task_are_compared(run, classify_run):
 def test_a_wrong_value_is_reported_in_one_line(tmp_path):
     with pytest.raises(SystemExit, match=r"^tfx-transformer: .* holds no trained model"):
         main(["translate", str(tmp_path), "red cat"])
-    with pytest.raises(SystemExit, match=r"^tfx-transformer train: data.train must name a source"):
-        main(["train", "translate_multi30k", "--folder", str(tmp_path / "run")])
-    with pytest.raises(SystemExit, match=r"^tfx-transformer train: data.images must name"):
-        main(["train", "caption_flickr8k", "--folder", str(tmp_path / "run")])
+    folder = ["--folder", str(tmp_path / "run")]
+    with pytest.raises(SystemExit, match=r"^tfx-transformer train: --data.train must name a sou"):
+        main(["train", "translate_multi30k", *folder])
+    with pytest.raises(SystemExit, match=r"^tfx-transformer train: --data.images must name"):
+        main(["train", "caption_flickr8k", *folder])
+    with pytest.raises(SystemExit, match=r"--model: num_heads must divide dim; got num_heads=7"):
+        main(["train", "translate_emoji", "--model.num-heads", "7", *folder])
+    with pytest.raises(SystemExit, match=r"--model: unknown vit variant 'huge'; known: test, "):
+        main(["train", "classify_digits", "--model.variant", "huge", *folder])
+    with pytest.raises(SystemExit, match=r"^tfx-transformer: run must name .* there is no none"):
+        main(["evaluate", "none"])
+    with pytest.raises(SystemExit, match=r"^tfx-transformer: to must be new; .* already exists"):
+        main(["export", str(tmp_path), "--to", str(tmp_path)])
     assert not (tmp_path / "run").exists()

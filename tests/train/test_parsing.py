@@ -30,10 +30,37 @@ def test_another_model_has_its_own_options():
         ["classify_cifar10", "--model.name", "swin", "--model.variant", "cifar"]
     )
     assert recipe.model.name == "swin" and recipe.model.options == {}
-    with pytest.raises(SystemExit):
-        parse_train(["classify_cifar10", "--model.window", "5"])  # a ViT has no window
+    with pytest.raises(ValueError, match="unknown option --model.window"):  # a ViT has none
+        parse_train(["classify_cifar10", "--model.window", "5"])
     with pytest.raises(SystemExit, match="unknown model 'swim'; known: attention_cnn, bert"):
         main(["train", "classify_cifar10", "--model.name=swim"])
+
+
+SUGGESTIONS = {
+    "--lr": "--optimizer.learning-rate",
+    "--optimizer.lr": "--optimizer.learning-rate",
+    "--epochs": "--steps",
+    "--batch-size": "--data.token-budget",
+    "--model.heads": "--model.num-heads",
+    "--dropout": "--model.dropout",
+    "--vocab_size": "--data.vocab-size",
+    "--optimizer.warmpu-steps": "--optimizer.warmup-steps",
+}
+
+
+@pytest.mark.parametrize("flag", SUGGESTIONS)
+def test_an_unknown_option_suggests_the_right_one(flag):
+    with pytest.raises(SystemExit) as exit:
+        main(["train", "translate_multi30k", flag, "3"])
+    expected = f"unknown option {flag}; did you mean {SUGGESTIONS[flag]}?"
+    assert str(exit.value) == f"tfx-transformer train: {expected}"
+
+
+def test_an_option_without_a_likeness_leads_to_the_help():
+    with pytest.raises(SystemExit, match="unknown option --qqq; see --help"):
+        main(["train", "translate_multi30k", "--qqq=3"])
+    recipe, _ = parse_train(["translate_multi30k", "--no-jit-compile", "--data.no-joint"])
+    assert not recipe.jit_compile and not recipe.data.joint
 
 
 def test_none_is_an_option_where_a_constructor_takes_it():

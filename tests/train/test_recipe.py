@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import random
+import re
 
 import pytest
 
@@ -23,6 +24,26 @@ def test_model_options_are_given_by_name_and_changed_by_name():
     assert (model.name, model.variant) == ("transformer", "small")
     assert model.replace(depth=4).options == {"dropout": 0.3, "depth": 4}
     assert model.options == {"dropout": 0.3, "depth": 2}
+
+
+WRONG = {
+    "--steps 0": "--steps must be a whole number above zero; got --steps=0",
+    "--eval-steps -1": "--eval-steps must be a whole number above zero",
+    "--label-smoothing 1": "--label-smoothing must lie in 0 <= --label-smoothing < 1",
+    "--optimizer.learning-rate 0": "--optimizer.learning-rate must be above zero",
+    "--optimizer.clip-norm -1": "--optimizer.clip-norm must be above zero",
+    "--optimizer.warmup-steps 9 --steps 9": "--optimizer.warmup-steps must be below --steps; got 9",
+    "--data.vocab-size 0": "--data.vocab-size must be a whole number above zero",
+    "--data.train none.tsv": "--data.train must name a file or folder; there is no none.tsv",
+    "--data.train": "--data.train must name a source",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_a_wrong_option_is_named_before_anything_is_read(arguments):
+    recipe, _ = parse_train(["translate_emoji", *arguments.split()])
+    with pytest.raises((ValueError, FileNotFoundError), match=re.escape(WRONG[arguments])):
+        recipe.check()
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))

@@ -1,10 +1,11 @@
 """What all data sources share: paths, lines of text, and reports of what was skipped."""
 
 import gzip
-import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+
+from tfx_transformer.files import has_scheme
 
 
 def unknown_source(spec, known: str) -> ValueError:
@@ -15,7 +16,7 @@ def unknown_source(spec, known: str) -> ValueError:
 
 def check_path(spec, known: str) -> Path:
     """The source as a path; raises for other types and for unknown schemes such as "http:"."""
-    if not isinstance(spec, str | Path) or re.match(r"[A-Za-z]\w+:", str(spec)):  # "C:": a drive
+    if not isinstance(spec, str | Path) or has_scheme(str(spec)):
         raise unknown_source(spec, known)
     return Path(spec)
 

@@ -10,9 +10,6 @@ and `load(folder, kind, options)` if this package can run it. Every export conta
 """
 
 import json
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from tfx_transformer import __version__
 from tfx_transformer.checks import check_choice
 from tfx_transformer.export import ctranslate2, litert, onnx, saved_model
 from tfx_transformer.export.saved_model import ExportedPipeline
+from tfx_transformer.files import whole_folder
 from tfx_transformer.pipelines.base import Pipeline
 
 FORMATS = {
@@ -53,7 +51,7 @@ def export(
         "options": pipeline.options() | options,
         "versions": {"tfx_transformer": __version__, "tensorflow": version("tensorflow")},
     }
-    with new_folder(folder) as temporary:
+    with whole_folder(folder) as temporary:
         FORMATS[format].write(pipeline, temporary, **options)
         (temporary / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False), "utf-8")
         (temporary / "README.md").write_text(card, "utf-8")
@@ -65,22 +63,6 @@ def check_kind(kind: str, format: str) -> None:
     if kind not in FORMATS[format].KINDS:
         known = " or ".join(name for name, module in FORMATS.items() if kind in module.KINDS)
         raise ValueError(f"the format of a {kind} must be {known}; got {format}")
-
-
-@contextmanager
-def new_folder(folder) -> Iterator[Path]:
-    """A temporary folder that gets its final name at the end, so that it is never incomplete."""
-    folder = Path(folder)
-    if folder.exists():
-        raise ValueError(f"{folder} already exists: choose another folder, or remove it")
-    temporary = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
-        yield temporary
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def is_export(folder) -> bool:

@@ -2,13 +2,13 @@
 
 import abc
 import inspect
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.pipelines.decode import decoder_options
@@ -88,29 +88,28 @@ class Predictor:
         return values[0] if is_single else values
 
     def results(
-        self, items: Iterable[str | bytes], batch_size: int = 64, read_ahead: int | None = None
-    ) -> Iterator[Any]:
+        self, items: Iterable[str | bytes], batch_size: int = 64, progress: str | None = None
+    ) -> list[Any]:
         """Detailed results, in the order of the items; items of similar length share a batch.
 
         Args:
             items: strings or bytes.
             batch_size: items that are computed together.
-            read_ahead: number of items to read before the first result; None reads all of them.
+            progress: label of a progress bar on a terminal; None shows none.
         """
         check_positive(batch_size=batch_size)
-        if read_ahead is not None:
-            check_positive(read_ahead=read_ahead)
-        items = iter(items)
-        while chunk := list(itertools.islice(items, read_ahead)):
-            order = sorted(range(len(chunk)), key=lambda i: len(chunk[i]))
-            done: dict[int, Any] = {}
+        items = list(items)
+        order = sorted(range(len(items)), key=lambda i: len(items[i]))
+        done: dict[int, Any] = {}
+        with tqdm(total=len(items), desc=progress, disable=None if progress else True) as bar:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
-                batch = [tf.compat.as_bytes(chunk[i]) for i in rows]
+                batch = [tf.compat.as_bytes(items[i]) for i in rows]
                 outputs = self.predict(np.array(batch, dtype=object))
                 arrays = {name: value.numpy() for name, value in outputs.items()}
                 done |= {i: self.result.unpack(arrays, row) for row, i in enumerate(rows)}
-            yield from (done[i] for i in range(len(chunk)))
+                bar.update(len(rows))
+        return [done[i] for i in range(len(items))]
 
 
 class Pipeline(Predictor, tf.Module, abc.ABC):

@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from tfx_transformer.models import create_model
+from tfx_transformer.decoding import DECODERS
+from tfx_transformer.models import create_model, new_model
+from tfx_transformer.train.options import decoder_spec
 from tfx_transformer.train.recipe import Recipe
 from tfx_transformer.training.callbacks import MetricsLog
 from tfx_transformer.training.losses import TokenCrossentropy
@@ -21,7 +23,7 @@ SPLITS = ("train", "validation", "test")
 class Task(abc.ABC):
     """A task with one recipe. Subclasses define everything that differs between tasks.
 
-    In training the methods are called in this order: `load_data`, `prepare`, `make_model`,
+    In training the methods are called in this order: `check`, `load_data`, `prepare`, `make_model`,
     `evaluator`, `batches`. For a trained run: `restore`, then `pipeline`, `test` or `plot`.
 
     Attributes:
@@ -48,9 +50,24 @@ class Task(abc.ABC):
         """A Keras loss that sums; see `train/run.py`."""
         return TokenCrossentropy(self.recipe.label_smoothing, reduction="sum")
 
+    def check(self) -> None:
+        """Raises if an option of the model or the decoder is wrong; reads no data."""
+        own = self.recipe.model
+        if not getattr(self.recipe, "weights", ""):  # which may give the sizes
+            try:
+                new_model(own.name, own.variant, **own.options | self.example_options())
+            except ValueError as error:
+                raise ValueError(f"--model: {error}") from None
+        if hasattr(self.recipe, "decoding"):
+            DECODERS.make(decoder_spec(self.recipe.decoding))
+
+    def example_options(self) -> dict[str, Any]:
+        """Examples of the model options that depend on the data."""
+        return self.recipe.set_by_task
+
     @abc.abstractmethod
     def load_data(self) -> None:
-        """Checks the options and reads the data, before anything is written."""
+        """Reads the data, before anything is written."""
 
     @abc.abstractmethod
     def prepare(self, folder: Path, replicas: int) -> None:

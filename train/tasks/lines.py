@@ -1,17 +1,50 @@
 """Lines of text and files of images as inputs of commands."""
 
+import os
+import select
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+READ_SIZE = 1 << 18  # bytes of standard input that are read before the first result
 
-def read_lines() -> Iterator[str]:
-    """The lines of standard input."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode().rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"line {number} of standard input is not UTF-8: {error}") from error
+
+def read_chunks(limit: int) -> Iterator[list[str]]:
+    """The lines of standard input in lists of at most `limit`: those that wait to be read.
+
+    A line that is written to a pipe comes at once, and the lines of a file come in full lists.
+    """
+    count = 0
+    for lines in _waiting_lines(sys.stdin.fileno()):
+        chunk: list[str] = []
+        for line in lines:
+            count += 1
+            try:
+                chunk.append(line.decode().rstrip("\r"))
+            except UnicodeDecodeError as error:
+                yield chunk
+                message = f"line {count} of standard input is not UTF-8: {error}"
+                raise ValueError(message) from error
+            if len(chunk) == limit:
+                yield chunk
+                chunk = []
+        yield chunk
+
+
+def _waiting_lines(file: int) -> Iterator[list[bytes]]:
+    """Complete lines of a file descriptor; waits for the first of each list only."""
+    rest = b""
+    while data := os.read(file, READ_SIZE):
+        while len(data) < READ_SIZE and select.select([file], [], [], 0)[0]:
+            more = os.read(file, READ_SIZE)
+            if not more:
+                break
+            data += more
+        *lines, rest = (rest + data).split(b"\n")
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
 
 
 def read_image_files(files: tuple[str, ...]) -> list[bytes]:

@@ -31,8 +31,6 @@ def read_splits(data: PlainTextData) -> dict[str, str]:
 
     Splits without a file are cut from the end of the training text, the test set last.
     """
-    if not data.train:
-        raise ValueError("data.train must name a text file; see --help")
     text = load_text(data.train)
     named = {"test": data.test, "validation": data.validation}
     splits, size = {}, max(round(FRACTION * len(text)), 1)

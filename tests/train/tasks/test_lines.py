@@ -1,20 +1,38 @@
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tfx_transformer.train.tasks.lines import read_image_file, read_image_files, read_lines
+from tfx_transformer.train.tasks.lines import read_chunks, read_image_file, read_image_files
 
 
-def test_lines_are_read_without_their_ends(standard_input):
+def test_lines_are_read_without_their_ends_in_chunks(standard_input):
     standard_input(b"red cat\r\n\nbig old dog")
-    assert list(read_lines()) == ["red cat", "", "big old dog"]
+    assert list(read_chunks(2)) == [["red cat", ""], [], ["big old dog"]]
 
 
-def test_a_line_that_is_not_utf_8_is_named(standard_input):
-    standard_input(b"red cat\n\xff\xfe\n")
+def test_a_line_that_is_not_utf_8_is_named_after_those_before_it(standard_input):
+    standard_input(b"red cat\n\xff\xfe\nbig dog\n")
+    chunks = read_chunks(9)
+    assert next(chunks) == ["red cat"]
     with pytest.raises(ValueError, match="line 2 of standard input is not UTF-8"):
-        list(read_lines())
+        next(chunks)
+
+
+def test_waiting_lines_come_together_and_a_single_one_at_once(monkeypatch):
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as file:
+        monkeypatch.setattr("sys.stdin", file)
+        chunks = read_chunks(100)
+        os.write(writing, b"one\n")
+        assert next(chunks) == ["one"]  # the pipe is still open
+        for line in (b"two\n", b"three\nfour\nfi", b"ve\n"):
+            os.write(writing, line)
+        assert next(chunks) == ["two", "three", "four", "five"]
+        os.close(writing)
+        assert list(chunks) == []
 
 
 def test_a_missing_file_is_named_before_the_first_result(tmp_path):

@@ -40,7 +40,7 @@ class CaptioningRecipe(Recipe):
     """An image captioner."""
 
     task = "captioning"
-    set_by_task = ("vocab_size",)
+    required, set_by_task = "images", {"vocab_size": 100}
 
     data: CaptioningData = field(default_factory=CaptioningData)
     augment: Augmentation = CAPTION_AUGMENTATION

@@ -2,6 +2,7 @@
 
 import tyro
 
+from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
 from tfx_transformer.train.options import NO_OPTIONS, Options, given
 from tfx_transformer.train.tasks.lines import read_image_files
@@ -21,6 +22,7 @@ def caption(
         batch_size: images that are described together.
         options: of the pipeline.
     """
+    check_exists(model=model)
     start_tensorflow()
     from tfx_transformer.train.loading import load_pipeline
 

@@ -38,6 +38,9 @@ class CaptioningTask(Task):
     noun, kind = "captioner", "captioner"
     metric, unit = "bleu_4", "tokens"
 
+    def example_options(self):
+        return super().example_options() | {"encoder": find_encoder(self.recipe)[0]}
+
     def load_data(self):
         recipe, data = self.recipe, self.recipe.data
         encoder, weights = find_encoder(recipe)
@@ -127,8 +130,6 @@ TASK = CaptioningTask
 
 def load_split(data: CaptioningData, split: str = "test") -> Captions:
     """One of train, validation and test."""
-    if not data.images:
-        raise ValueError("data.images must name a folder or file of images; see --help")
     return load_captions(data.images, data.captions, getattr(data, split) or None, split)
 
 

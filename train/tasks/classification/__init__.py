@@ -30,7 +30,7 @@ class ClassificationRecipe(Recipe):
     """An image classifier."""
 
     task = "classification"
-    set_by_task = ("num_classes",)
+    required, set_by_task = "source", {"num_classes": 2}
 
     optimizer: OptimizerOptions = field(default_factory=lambda: ADAMW)
     data: ClassificationData = field(default_factory=ClassificationData)

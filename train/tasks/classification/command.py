@@ -2,6 +2,7 @@
 
 import tyro
 
+from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
 from tfx_transformer.train.tasks.lines import read_image_files
 
@@ -20,6 +21,7 @@ def classify(
         top_k: number of classes to print for each image, the most likely first.
         batch_size: images that are classified together.
     """
+    check_exists(model=model)
     start_tensorflow()
     from tfx_transformer.train.loading import load_pipeline
 

@@ -20,8 +20,6 @@ class ClassificationTask(ClassTask):
 
     def load_data(self):
         recipe = self.recipe
-        if not recipe.data.source:
-            raise ValueError("data.source must name a source; see --help")
         if recipe.weights:
             check_normalization(recipe.weights, recipe.data.normalization)
         self.splits = {split: load_images(recipe.data.source, split) for split in SPLITS}

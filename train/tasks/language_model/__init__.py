@@ -41,7 +41,7 @@ class LanguageModelRecipe(Recipe):
     """A language model."""
 
     task = "language_model"
-    set_by_task = ("vocab_size", "max_length")
+    set_by_task = {"vocab_size": 100, "max_length": 128}
 
     label_smoothing: float = 0.0
     data: LanguageModelData = field(default_factory=LanguageModelData)

@@ -2,6 +2,7 @@
 
 import tyro
 
+from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
 from tfx_transformer.train.options import NO_OPTIONS, Options, given
 
@@ -20,6 +21,7 @@ def generate(
         prompt: the beginning of the text.
         options: of decoding. A temperature of 0 is greedy decoding. 200 tokens by default.
     """
+    check_exists(model=model)
     start_tensorflow()
     import tensorflow as tf
 

@@ -32,7 +32,13 @@ class MaskedLanguageModelRecipe(Recipe):
     """A masked language model, to be fine-tuned by other recipes."""
 
     task = "masked_language_model"
-    set_by_task = ("vocab_size", "max_length", "head", "num_classes", "next_sentence")
+    set_by_task = {
+        "vocab_size": 100,
+        "max_length": 128,
+        "head": "mlm",
+        "num_classes": None,
+        "next_sentence": False,
+    }
 
     label_smoothing: float = 0.0
     data: MaskedLanguageModelData = field(default_factory=MaskedLanguageModelData)

@@ -40,7 +40,13 @@ class TextClassificationRecipe(Recipe):
     """A text classifier."""
 
     task = "text_classification"
-    set_by_task = ("vocab_size", "max_length", "head", "num_classes", "next_sentence")
+    set_by_task = {
+        "vocab_size": 100,
+        "max_length": 128,
+        "head": "classify",
+        "num_classes": 2,
+        "next_sentence": False,
+    }
 
     label_smoothing: float = 0.0
     data: TextClassificationData = field(default_factory=TextClassificationData)

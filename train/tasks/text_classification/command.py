@@ -1,11 +1,10 @@
 """The command `classify-text`. It imports TensorFlow only when it runs."""
 
-import itertools
-
 import tyro
 
+from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.train.tasks.lines import read_lines
+from tfx_transformer.train.tasks.lines import read_chunks
 
 
 def classify_text(
@@ -22,15 +21,15 @@ def classify_text(
         top_k: number of classes to print for each text, the most likely first.
         batch_size: texts that are classified together.
     """
+    check_exists(model=model)
     start_tensorflow()
     from tfx_transformer.train.loading import load_pipeline
 
     classifier = load_pipeline(model, "text_classification", top_k=top_k)
-    first, second = itertools.tee(iter(text) if text else read_lines())
-    results = classifier.results(first, batch_size, read_ahead=batch_size)
-    for result, line in zip(results, second, strict=True):
-        best = [f"{label} {score:.3f}" for label, score in result.classes[:top_k]]
-        print("\t".join([*best, line]), flush=True)
+    for chunk in [list(text)] if text else read_chunks(16 * batch_size):
+        for result, line in zip(classifier.results(chunk, batch_size), chunk, strict=True):
+            best = [f"{label} {score:.3f}" for label, score in result.classes[:top_k]]
+            print("\t".join([*best, line]), flush=True)
 
 
 COMMAND = classify_text

@@ -105,8 +105,6 @@ TASK = TextClassificationTask
 
 def load_split(data: TextClassificationData, split: str = "test") -> Labeled:
     """One of train, validation and test; those not named come from the source of the first."""
-    if not data.train:
-        raise ValueError("data.train must name a source; see --help")
     if getattr(data, split) and split != "train":
         return load_labeled(getattr(data, split), split, hold_out=())
     hold_out = [name for name in ("validation", "test") if not getattr(data, name)]

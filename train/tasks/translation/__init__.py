@@ -43,7 +43,7 @@ class TranslationRecipe(Recipe):
     """A translator."""
 
     task = "translation"
-    set_by_task = ("vocab_size", "source_vocab_size")
+    set_by_task = {"vocab_size": 100, "source_vocab_size": 100}
 
     data: TranslationData = field(default_factory=TranslationData)
     model: ModelOptions = field(default_factory=lambda: ModelOptions("transformer", "small"))

@@ -1,12 +1,11 @@
 """The command `translate`. It imports TensorFlow only when it runs."""
 
-import sys
-
 import tyro
 
+from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
 from tfx_transformer.train.options import NO_OPTIONS, Options, given
-from tfx_transformer.train.tasks.lines import read_lines
+from tfx_transformer.train.tasks.lines import read_chunks
 
 
 def translate(
@@ -25,15 +24,15 @@ def translate(
         batch_size: sentences that are translated together.
         options: of the pipeline. With n_best above 1, that many translations with their scores.
     """
+    check_exists(model=model)
     start_tensorflow()
     from tfx_transformer.train.loading import load_pipeline
     from tfx_transformer.visualization.attention import show_attention
 
-    lines = iter(text) if text else read_lines()
-    read_ahead = 1 if not text and sys.stdin.isatty() else 16 * batch_size
     n_best = options.n_best or 1
     translator = load_pipeline(model, "translation", **given(options))
-    for result in translator.results(lines, batch_size, read_ahead):
+    chunks = [list(text)] if text else read_chunks(16 * batch_size)
+    for result in (x for chunk in chunks for x in translator.results(chunk, batch_size)):
         if n_best == 1:
             print(result.text, flush=True)
         for candidate, score in result.n_best[:n_best] if n_best > 1 else ():

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from tfx_transformer.data import Pairs
 from tfx_transformer.train.run_folder import Run
@@ -67,9 +66,8 @@ def group_by_length(lengths: np.ndarray) -> list[np.ndarray]:
 def measure(run: Run, pairs: Pairs, groups) -> dict:
     """The columns of one run."""
     translator = run.pipeline()
-    list(translator.results(pairs.source[:2]))  # traces
-    bar = tqdm(translator.results(pairs.source), run.folder.name, len(pairs), disable=None)
-    results, seconds = timed(lambda: list(bar))
+    translator.results(pairs.source[:2])  # traces
+    results, seconds = timed(lambda: translator.results(pairs.source, progress=run.folder.name))
     texts = [result.text for result in results]
     scores = translation_scores(texts, pairs.target)
     perplexity = run.task.token_metrics(run.model, pairs)()["perplexity"]

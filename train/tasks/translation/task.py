@@ -4,8 +4,6 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from tqdm import tqdm
-
 from tfx_transformer.convert.marian import is_marian, load_marian, read_config, read_decoder
 from tfx_transformer.data import PairBatches, Pairs, Tokenizer, load_pairs, train_tokenizer
 from tfx_transformer.pipelines import Translator
@@ -82,9 +80,8 @@ class TranslationTask(Task):
     def test(self, run, data, **options):
         own = self.recipe.data
         pairs = load_split(dataclasses.replace(own, test=tuple(data) or own.test))
-        results = run.pipeline(**options).results(pairs.source)
-        bar = tqdm(results, "translating", len(pairs), disable=None, unit=" sentences")
-        found, seconds = timed(lambda: list(bar))
+        translator = run.pipeline(**options)
+        found, seconds = timed(lambda: translator.results(pairs.source, progress="translating"))
         return translation_scores([result.text for result in found], pairs.target) | {
             "perplexity": self.token_metrics(run.model, pairs)()["perplexity"],
             "sentences": len(pairs),
@@ -102,13 +99,11 @@ TASK = TranslationTask
 
 def load_split(data: TranslationData, split: str = "test") -> Pairs:
     """One of train, validation and test; a source with splits is used for those not named."""
-    if not data.train:
-        raise ValueError("data.train must name a source; see --help")
     spec = getattr(data, split) or data.train
     spec = spec[0] if len(spec) == 1 else list(spec)
     has_splits = isinstance(spec, str) and spec.startswith(("tfds:", "embedded:"))
     if split != "train" and not getattr(data, split) and not has_splits:
-        raise ValueError(f"data.{split} must name a source: files have no splits of their own")
+        raise ValueError(f"--data.{split} must name a source: files have no splits of their own")
     return load_pairs(spec, split if has_splits else "train")
 
 

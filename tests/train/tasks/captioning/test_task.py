@@ -136,7 +136,7 @@ def test_bad_data_leaves_nothing_behind(caption_recipe_of, tmp_path):
             train(dataclasses.replace(recipe, data=data, **options), tmp_path / "run")
 
     refuses(
-        "data.images must name a folder or file of images",
+        "--data.images must name a source",
         dataclasses.replace(recipe.data, images=""),
     )
     refuses("/no/where", dataclasses.replace(recipe.data, images="/no/where"))

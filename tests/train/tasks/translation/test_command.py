@@ -1,5 +1,6 @@
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,6 +30,18 @@ def test_lines_of_standard_input_are_translated_in_order(run, standard_input, ca
     standard_input(b"red cat\r\n\nbig old dog\n")
     main(["translate", str(run[0])])
     assert capsys.readouterr().out.splitlines() == ["rot Katze", "", "groß alt Hund"]
+
+
+def test_a_line_is_answered_before_the_next_is_written(run):
+    command = [sys.executable, "-m", "tfx_transformer.train.cli", "translate", str(run[0])]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        for source, target in (("red cat", "rot Katze"), ("blue dog", "blau Hund")):
+            process.stdin.write(f"{source}\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == f"{target}\n"
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
 
 
 def test_a_line_that_is_not_utf_8_is_reported_in_one_line(run, standard_input):
