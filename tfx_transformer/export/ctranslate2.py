@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from keras import ops
 
-from tfx_transformer.checks import check_positive
+from tfx_transformer.checks import check_positive, missing_package
 from tfx_transformer.data.text.tokenizer import END, PAD, START, UNK
 from tfx_transformer.decoding.constraints import MASKED
 from tfx_transformer.layers import ATTENTION, NORM
@@ -82,9 +82,7 @@ def make_spec(translator: Translator, max_positions: int):
     try:
         from ctranslate2.specs import common_spec, transformer_spec
     except ImportError as error:
-        raise ModuleNotFoundError(
-            "no package ctranslate2, which writes the files: pip install tfx-transformer[convert]"
-        ) from error
+        raise missing_package("the format ctranslate2", "ctranslate2", "convert") from error
     model, pieces = translator.model, translator.target_tokenizer.pieces
     spec = transformer_spec.TransformerSpec.from_config(
         (model.depth, model.decoder_depth),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfx_transformer.checks import missing_package
 from tfx_transformer.export.litert import write_labels
 from tfx_transformer.pipelines import Classifier
 
@@ -19,9 +20,7 @@ def write(classifier: Classifier, folder: Path) -> None:
     try:
         import tf2onnx
     except ImportError as error:
-        raise ImportError(
-            'the format onnx needs tf2onnx: pip install "tfx-transformer[onnx]"'
-        ) from error
+        raise missing_package("the format onnx", "tf2onnx", "onnx") from error
     write_labels(classifier, folder)
     function = classifier.predict_scores
     model, _ = tf2onnx.convert.from_function(

@@ -37,8 +37,3 @@ def test_what_is_named_is_a_file_of_its_own(tale, tmp_path):
 )
 def test_a_cut_is_at_the_end_of_a_line_where_there_is_one(text, size, place):
     assert cut(text, size) == (text[:place], text[place:])
-
-
-def test_a_text_must_be_named():
-    with pytest.raises(ValueError, match="data.train must name a text file; see --help"):
-        read_splits(PlainTextData())

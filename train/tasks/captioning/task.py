@@ -39,9 +39,12 @@ class CaptioningTask(Task):
     metric, unit = "bleu_4", "tokens"
 
     def example_options(self):
-        return super().example_options() | {"encoder": find_encoder(self.recipe)[0]}
+        encoder, _ = find_encoder(self.recipe)
+        if encoder["kind"] == "keras":  # its weights may have to be downloaded
+            encoder = {"kind": "small"}
+        return super().example_options() | {"encoder": encoder}
 
-    def load_data(self):
+    def check(self):
         recipe, data = self.recipe, self.recipe.data
         encoder, weights = find_encoder(recipe)
         options = variant_options(recipe.model) | recipe.model.options
@@ -58,6 +61,10 @@ class CaptioningTask(Task):
                 "data.train, data.validation and data.test must all name a file, or none of them; "
                 f"got {' and '.join(named)}"
             )
+        super().check()
+
+    def load_data(self):
+        data = self.recipe.data
         self.captions = {split: load_split(data, split) for split in SPLITS}
 
     def prepare(self, folder, replicas):

@@ -135,13 +135,11 @@ def test_bad_data_leaves_nothing_behind(caption_recipe_of, tmp_path):
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             train(dataclasses.replace(recipe, data=data, **options), tmp_path / "run")
 
-    refuses(
-        "--data.images must name a source",
-        dataclasses.replace(recipe.data, images=""),
-    )
+    refuses("--data.images must name a source", dataclasses.replace(recipe.data, images=""))
     refuses("/no/where", dataclasses.replace(recipe.data, images="/no/where"))
     refuses("captions must be a file", dataclasses.replace(recipe.data, captions=""))
-    some = dataclasses.replace(recipe.data, train="train.txt", test="test.txt")
+    names = recipe.data.captions  # any file
+    some = dataclasses.replace(recipe.data, train=names, test=names)
     refuses("must all name a file, or none of them; got train and test", some)
     for model in (
         ModelOptions.of("show_attend_tell", "test", freeze=True),

@@ -106,7 +106,7 @@ def test_it_is_no_translator(language_run, classify_text_run):
 
 def test_bad_data_leaves_nothing_behind(language_recipe_of, tmp_path):
     recipe = language_recipe_of()
-    for path, message in (("", "data.train must name a text file"), ("/no/where", "/no/where")):
+    for path, message in (("", "--data.train must name a source"), ("/no/where", "/no/where")):
         bad = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, train=path))
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             train(bad, tmp_path / "run")
