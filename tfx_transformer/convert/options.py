@@ -32,7 +32,7 @@ BERT |= BLOCKS | dict(num_segments="type_vocab_size")
 GPT = dict(vocab_size="vocab_size", dim="n_embd", depth="n_layer", num_heads="n_head")
 GPT |= dict(max_length="n_positions")
 SWIN = dict(dim="embed_dim", depth="depths", num_heads="num_heads", window="window_size")
-NORM = {"hidden_act": "gelu", "layer_norm_eps": 1e-12}  # defaults of Hugging Face
+NORM: dict[str, Any] = {"hidden_act": "gelu", "layer_norm_eps": 1e-12}  # defaults of Hugging Face
 SIZES = {  # model_type → our model, its options, and the defaults of activation and epsilon
     "bert": ("bert", BERT, NORM),
     "deit": ("vit", BLOCKS | IMAGES, NORM),

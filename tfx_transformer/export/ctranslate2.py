@@ -12,6 +12,7 @@ weights itself, with compute_type="int8".
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -54,7 +55,7 @@ def check_model(model) -> None:
         )
     attention, options = ATTENTION.find(model.attention)
     norm, _ = NORM.find(model.norm)
-    position = model.source_position
+    position: Any = model.source_position
     has_table = isinstance(position, SinusoidalPosition | LearnedPosition)
     rules = (
         ("memory", "'final'", model.memory == "final"),
