@@ -120,7 +120,7 @@ class Recipe:
         if not getattr(self.data, self.required):  # type: ignore[attr-defined]
             raise ValueError(f"--data.{self.required} must name a source; see --help")
         warmup = self.optimizer.warmup_steps
-        if warmup >= self.steps:
+        if self.optimizer.schedule == "cosine" and warmup >= self.steps:
             raise ValueError(
                 f"--optimizer.warmup-steps must be below --steps; got {warmup} of {self.steps}"
             )

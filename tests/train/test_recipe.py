@@ -32,7 +32,9 @@ WRONG = {
     "--label-smoothing 1": "--label-smoothing must lie in 0 <= --label-smoothing < 1",
     "--optimizer.learning-rate 0": "--optimizer.learning-rate must be above zero",
     "--optimizer.clip-norm -1": "--optimizer.clip-norm must be above zero",
-    "--optimizer.warmup-steps 9 --steps 9": "--optimizer.warmup-steps must be below --steps; got 9",
+    "--optimizer.schedule cosine --optimizer.warmup-steps 9 --steps 9": (
+        "--optimizer.warmup-steps must be below --steps; got 9"
+    ),
     "--data.vocab-size 0": "--data.vocab-size must be a whole number above zero",
     "--data.train none.tsv": "--data.train must name a file or folder; there is no none.tsv",
     "--data.train": "--data.train must name a source",
