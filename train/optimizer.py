@@ -1,12 +1,14 @@
 """The optimizer of a run."""
 
+import keras
+
 from tfx_transformer.train.recipe import Recipe
-from tfx_transformer.training.optimizer import FusedAdam
+from tfx_transformer.training.optimizer import FusedAdam, LossScaling
 from tfx_transformer.training.schedules import SCHEDULES
 
 
-def make_optimizer(recipe: Recipe, model) -> FusedAdam:
-    """Adam with the recipe's schedule, built for the model's weights.
+def make_optimizer(recipe: Recipe, model) -> keras.optimizers.Optimizer:
+    """Adam with the recipe's schedule, built for the model's weights; in float16 with loss scaling.
 
     Only kernels decay: no norms, biases, tokens, tables or positions. Keras moves schedules on at
     every batch; where several make an update, they go so much slower.
@@ -30,8 +32,9 @@ def make_optimizer(recipe: Recipe, model) -> FusedAdam:
         gradient_accumulation_steps=own.accumulate if own.accumulate > 1 else None,
     )
     optimizer.exclude_from_weight_decay([weight for weight in weights if weight.name != "kernel"])
-    optimizer.build(weights)
-    return optimizer
+    scaled = LossScaling(optimizer) if recipe.precision == "mixed_float16" else optimizer
+    scaled.build(weights)
+    return scaled
 
 
 def layer_rates(model, decay: float) -> list[float] | None:

@@ -66,8 +66,6 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
     with strategy.scope():
         model = task.make_model()
         model.compile(make_optimizer(recipe, model), task.loss, jit_compile=recipe.jit_compile)
-        if not model.optimizer.built:  # Keras wrapped it for loss scaling in float16
-            model.optimizer.build(model.trainable_variables)
     checkpoints = Checkpoints(folder / "checkpoints", keep=max(recipe.average, 2))
     step = checkpoints.restore(model)
     separate_seeds(strategy, model)

@@ -67,6 +67,48 @@ def test_replicas_have_random_numbers_of_their_own_and_the_first_those_of_one_de
     assert len(numbers) == 12 and max(to_one_device) < 1e-5 and min(between_replicas) > 1e-3
 
 
+OVERFLOW = (
+    TWO
+    + """
+import keras, types
+from tfx_transformer.training.callbacks import StopAtNaN
+from tfx_transformer.training.optimizer import FusedAdam, LossScaling
+from tfx_transformer.training.strategy import choose_strategy
+
+strategy = choose_strategy("mirrored")
+with strategy.scope():
+    weight = keras.Variable([2.0, 3.0])
+    optimizer = LossScaling(FusedAdam(0.1), initial_scale=8.0)
+    optimizer.build([weight])
+
+@tf.function
+def update(limit):
+    def replica():
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        gradient = tf.where(number < limit, 1.0, float("inf"))
+        optimizer.apply([tf.fill([2], gradient)], [weight])
+    strategy.run(replica)
+
+for limit in (1, 2):  # an overflow on the second replica, then none
+    update(tf.constant(limit))
+    print(*weight.numpy(), optimizer.dynamic_scale.numpy())
+
+callback = StopAtNaN()
+callback.set_model(types.SimpleNamespace(optimizer=optimizer))
+try:
+    callback.on_train_batch_end(0, {"loss": float("nan")})
+except FloatingPointError as error:
+    print(1 if "nan at update 1;" in str(error) else 0)
+"""
+)
+
+
+def test_an_overflow_on_one_replica_skips_the_update_of_all():
+    skipped, updated = [2, 3, 4], [1.9, 2.9, 4]  # the weights, and half of the scale
+    *numbers, stops_at_nan = run(OVERFLOW)
+    assert numbers == pytest.approx(skipped + updated, rel=1e-5) and stops_at_nan
+
+
 def test_unsupported_strategies_are_refused_with_the_reason():
     with pytest.raises(ValueError, match="unknown strategy 'cloud'; known: auto, one, mirrored"):
         choose_strategy("cloud")

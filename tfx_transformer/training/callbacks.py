@@ -63,8 +63,9 @@ class StopAtNaN(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         if not math.isfinite(logs["loss"]):
+            update = keras.ops.convert_to_numpy(self.model.optimizer.iterations)
             raise FloatingPointError(
-                f"the loss became {logs['loss']} at update {int(self.model.optimizer.iterations)}; "
+                f"the loss became {logs['loss']} at update {update}; "
                 "try a lower learning rate, a longer warm-up or clipping, in another folder"
             )
 

@@ -1,8 +1,10 @@
-"""Adam with one fused kernel per weight."""
+"""Adam with one fused kernel per weight, and loss scaling, on any number of replicas."""
 
 import keras
 import tensorflow as tf
 from keras import ops
+
+from tfx_transformer.runtime import mean_over_replicas
 
 
 @keras.saving.register_keras_serializable("tfx_transformer")
@@ -67,3 +69,15 @@ class FusedAdam(keras.optimizers.Adam):
 
     def get_config(self):
         return super().get_config() | {"rate_multipliers": self.rate_multipliers}
+
+
+@keras.saving.register_keras_serializable("tfx_transformer")
+class LossScaling(keras.optimizers.LossScaleOptimizer):
+    """Keras's loss scaling for float16; no replica makes an update if one has an overflow.
+
+    Keras checks the gradients of the first replica only, before they are summed.
+    """
+
+    def check_finite(self, gradients):
+        is_finite = ops.cast(super().check_finite(gradients), "float32")
+        return mean_over_replicas(is_finite) == 1
