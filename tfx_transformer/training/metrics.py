@@ -17,7 +17,8 @@ def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> 
     """Corpus scores of translations, each with one reference.
 
     "bleu" is sacreBLEU's default (13a, cased), described by "signature"; "bleu_tokenized" is
-    lower-cased, on Moses tokens, as in papers on Multi30k.
+    lower-cased, on Moses tokens, as in papers on Multi30k; "exact_match" is the percentage of
+    translations that equal their reference.
     """
     check_counts(hypotheses, references)
     metric, tokenized = sacrebleu.BLEU(), sacrebleu.BLEU(tokenize="none", force=True)
@@ -30,6 +31,7 @@ def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> 
             list(hypothesis_tokens), [list(reference_tokens)]
         ).score,
         "chrf": sacrebleu.CHRF().corpus_score(hypotheses, [references]).score,
+        "exact_match": 100 * sum(map(str.__eq__, hypotheses, references)) / len(references),
         "length_ratio": bleu.sys_len / max(bleu.ref_len, 1),
     }
 

@@ -1,11 +1,12 @@
-"""Sentence pairs from files, TFDS, the embedded emoji names or a Python list.
+"""Sentence pairs from files, TFDS, the embedded phrases or a Python list.
 
     load_pairs(["train.en", "train.de"])                 two line-aligned files, plain or .gz
     load_pairs("train.en,train.de")                      the same as one string
     load_pairs("pairs.tsv")                              source<TAB>target, plain or .gz
     load_pairs("tfds:ted_hrlr_translate/pt_to_en", "validation")
     load_pairs("tfds:ted_hrlr_translate/pt_to_en@en-pt")      the other direction
-    load_pairs("embedded:emoji/en-ko", "test")
+    load_pairs("embedded:cldr/en-ko", "test")            dates, amounts and lists, by Babel
+    load_pairs("embedded:emoji/en-ko", "test")           names of emoji
     load_pairs([("one", "eins"), ("two", "zwei")])
 
 Leading and trailing white space is stripped; nothing else is changed. Skipped pairs are counted.
@@ -22,12 +23,14 @@ import tensorflow_datasets as tfds
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.data.sources import check_path, describe_counts, read_lines, unknown_source
+from tfx_transformer.data.text.cldr import cldr_pairs
 from tfx_transformer.data.text.emoji_names import emoji_pairs
 from tfx_transformer.data.tfds import find_builder, require_prepared
 
 KNOWN = (
     '"SOURCE,TARGET" or [SOURCE, TARGET] (two files), "PAIRS.tsv" (also .gz), '
-    '"tfds:NAME/CONFIG[@SOURCE-TARGET]", "embedded:emoji/SOURCE-TARGET", [(source, target), ...]'
+    '"tfds:NAME/CONFIG[@SOURCE-TARGET]", "embedded:cldr/SOURCE-TARGET", '
+    '"embedded:emoji/SOURCE-TARGET", [(source, target), ...]'
 )
 
 
@@ -146,13 +149,16 @@ def _read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 
 def _read_embedded(rest: str, split: str):
-    match = re.fullmatch(r"emoji/(\w+)-(\w+)", rest)
+    match = re.fullmatch(r"(cldr|emoji)/(\w+)-(\w+)", rest)
     if not match:
         raise ValueError(
-            f"unknown source 'embedded:{rest}'; known: embedded:emoji/SOURCE-TARGET, "
-            "for example embedded:emoji/en-ko"
+            f"unknown source 'embedded:{rest}'; known: embedded:cldr/SOURCE-TARGET and "
+            "embedded:emoji/SOURCE-TARGET, for example embedded:cldr/en-ko"
         )
-    return emoji_pairs(match[1], match[2], split)
+    kind, source, target = match.groups()
+    if kind == "cldr":
+        return cldr_pairs(source, target, split), {}
+    return emoji_pairs(source, target, split)
 
 
 def _read_tfds(rest: str, split: str, data_dir) -> Iterator[tuple[str, str]]:

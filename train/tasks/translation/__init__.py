@@ -12,7 +12,8 @@ class TranslationData:
     """Sentence pairs.
 
     Sources: two line-aligned files, a .tsv file (both may end in .gz), `tfds:NAME/CONFIG`, or
-    `embedded:emoji/en-ko`. The last two have train, validation and test splits of their own.
+    `embedded:cldr/en-ko` (or any other pair of languages). The last two have train, validation and
+    test splits of their own.
     """
 
     train: tuple[str, ...] = ()

@@ -1,0 +1,23 @@
+"""Embedded dates, amounts and lists, English → Korean, small Transformer.
+
+`make demo` runs this recipe.
+
+Run:     tfx-transformer train translate_cldr
+Time:    3 minutes on 2 cores
+Result:
+"""
+
+from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions
+from tfx_transformer.train.tasks.translation import TranslationData, TranslationRecipe
+
+RECIPE = TranslationRecipe(
+    data=TranslationData(
+        train=("embedded:cldr/en-ko",), vocab_size=1500, max_length=48, token_budget=1024
+    ),
+    model=ModelOptions.of("transformer", dim=128, depth=2, num_heads=4, mlp_dim=256, dropout=0.1),
+    optimizer=OptimizerOptions(learning_rate=2e-3, schedule="inverse_sqrt", warmup_steps=200),
+    steps=1600,
+    eval_steps=400,
+    eval_sentences=200,
+    average=2,
+)
