@@ -45,6 +45,11 @@ def test_a_short_translation_has_a_small_length_ratio():
     assert translation_scores(["a b"], ["a b c d"])["length_ratio"] == 0.5
 
 
+def test_exact_matches_are_counted_in_percent():
+    texts, references = ["a b", "c", "D", "e f"], ["a b", "c d", "d", "e f"]
+    assert translation_scores(texts, references)["exact_match"] == 50
+
+
 def test_missing_translations_and_references_are_errors():
     with pytest.raises(ValueError, match="needs its reference; got 1 and 2"):
         translation_scores(["a"], ["a", "b"])

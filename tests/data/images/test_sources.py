@@ -275,27 +275,6 @@ def test_an_unknown_file_type_is_refused_with_the_known_ones(tmp_path):
         load_images(tmp_path / "a.tar")
 
 
-def test_the_embedded_digits_are_complete_and_split_by_their_number():
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    for split in SPLITS:
-        images = load_images("embedded:digits", split)
-        rows = [
-            row
-            for row in range(1797)
-            if {0: "test", 1: "validation"}.get(tenth(str(row)), "train") == split
-        ]
-        assert images.class_names == list("0123456789")
-        assert images.labels.tolist() == digits.target[rows].tolist()
-        assert images.name == f"embedded:digits ({split})"
-        for row, item in list(zip(rows, images.items, strict=True))[::40]:
-            pixels = tf.io.decode_image(item, channels=3, expand_animations=False).numpy()
-            assert pixels.shape == (8, 8, 3)
-            expected = np.broadcast_to(digits.images[row][..., None] / 16, (8, 8, 3))
-            np.testing.assert_allclose(pixels / 255, expected, atol=0.5 / 255 + 1e-9)
-
-
 @pytest.mark.skipif(not CIFAR.exists(), reason="needs CIFAR-10")
 def test_cifar10_is_read_from_its_zip_file():
     images = load_images(CIFAR, "validation")  # a tenth of 50,000, held out from train

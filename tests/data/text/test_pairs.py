@@ -64,6 +64,16 @@ def test_the_embedded_emoji_names_are_a_source():
     assert len(pairs) > 300 and not pairs.skipped
 
 
+def test_the_embedded_phrases_are_a_source():
+    pairs = load_pairs("embedded:cldr/en-ko", "test")
+    assert ("Wednesday", "수요일") in [
+        pair
+        for split in ("train", "validation", "test")
+        for pair in as_list(load_pairs("embedded:cldr/en-ko", split))
+    ]
+    assert pairs.name == "embedded:cldr/en-ko (test)" and len(pairs) == 500
+
+
 def test_only_white_space_around_a_line_is_stripped(tmp_path):
     odd = [("  a\u2028b \u00a0", "x  y\u0085z"), ("<s> \ufeff", "▁ﬁ")]
     pairs = load_pairs(write_both(tmp_path, odd, newline="\r\n"))
@@ -162,7 +172,9 @@ def test_an_unknown_source_is_refused_with_the_known_ones(spec):
 
 @pytest.mark.parametrize("spec", ["embedded:emoji", "embedded:words/en-ko"])
 def test_an_unknown_embedded_source_is_refused_with_the_known_ones(spec):
-    with pytest.raises(ValueError, match=rf"unknown source '{spec}'; known: embedded:emoji/"):
+    with pytest.raises(
+        ValueError, match=rf"unknown source '{spec}'; known: embedded:cldr/.*emoji/"
+    ):
         load_pairs(spec)
 
 

@@ -1,9 +1,10 @@
-"""Images and their classes from folders, zip files, arrays, TFDS or scikit-learn.
+"""Images and their classes from folders, zip files, arrays, TFDS or installed packages.
 
     load_images("flowers")                      a folder: CLASS/FILE or SPLIT/CLASS/FILE
     load_images("flowers.zip", "test")          the same in a zip file
     load_images("digits.npz", "validation")     x_train, y_train; optional x_val … y_test
     load_images("tfds:cifar10", "test")
+    load_images("embedded:mnist")               5,000 scans of 28 × 28 pixels
     load_images("embedded:digits")              1,797 scans of 8 × 8 pixels
 
 The splits are train, validation and test; their folders are train, val or validation, and test. A
@@ -23,6 +24,7 @@ from tqdm import tqdm
 
 from tfx_transformer.checks import check_choice
 from tfx_transformer.data.images.arrays import read_npz
+from tfx_transformer.data.images.embedded import EMBEDDED
 from tfx_transformer.data.images.files import (
     EXTENSIONS,
     encode_png,
@@ -41,7 +43,7 @@ from tfx_transformer.data.tfds import (
     stored_splits,
 )
 
-KNOWN = 'a folder, "FILE.zip", "FILE.npz", "tfds:NAME[/CONFIG]", "embedded:digits"'
+KNOWN = f'a folder, "FILE.zip", "FILE.npz", "tfds:NAME[/CONFIG]", {", ".join(EMBEDDED)}'
 SMALL = "A split of a small data set may be empty: add images, or folders train, val and test"
 
 
@@ -92,8 +94,8 @@ def load_images(
     scheme, _, rest = str(spec).partition(":")
     if scheme == "tfds":
         fields = _read_tfds(rest, split, data_dir, hold_out)
-    elif spec == "embedded:digits":
-        fields = _read_digits(split, hold_out)
+    elif str(spec) in EMBEDDED:
+        fields = _read_embedded(str(spec), split, hold_out)
     elif (path := check_path(spec, KNOWN)).suffix.lower() == ".npz" and path.exists():
         fields = _read_npz(path, split, hold_out)
     else:
@@ -204,14 +206,9 @@ def _read_npz(path: Path, split: str, hold_out: bool) -> Fields:
     return [encode_png(pixels[row]) for row in rows], labels[rows], class_names, {}
 
 
-def _read_digits(split: str, hold_out: bool) -> Fields:
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    _, rows = split_rows({"train": len(digits.target)}, split, hold_out)
-    pixels = np.round(digits.images[rows] * 255 / 16).astype("uint8")  # (N, 8, 8), from 0..16
-    class_names = [str(digit) for digit in range(10)]
-    return [encode_png(image) for image in pixels], digits.target[rows], class_names, {}
+def _read_embedded(name: str, split: str, hold_out: bool) -> Fields:
+    pixels, labels = EMBEDDED[name](split, hold_out)
+    return [encode_png(image) for image in pixels], labels, list("0123456789"), {}
 
 
 def _read_tfds(name: str, split: str, data_dir, hold_out: bool) -> Fields:

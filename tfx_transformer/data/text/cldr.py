@@ -213,8 +213,8 @@ def _two_units(rng: random.Random) -> list[Form]:
     large, small, most = rng.choice(TWO_UNITS)
     values = (rng.randint(1, 30), large), (rng.randint(1, most), small)
     return [
-        _listed([partial(_measure, *value, length) for value in values], style)
-        for length, style in (("long", "unit"), ("short", "unit-short"))
+        _listed([partial(_measure, *value, length) for value in values], "unit-short")
+        for length in ("long", "short")
     ]
 
 

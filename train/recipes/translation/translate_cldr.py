@@ -15,9 +15,8 @@ RECIPE = TranslationRecipe(
         train=("embedded:cldr/en-ko",), vocab_size=1500, max_length=48, token_budget=1024
     ),
     model=ModelOptions.of("transformer", dim=128, depth=2, num_heads=4, mlp_dim=256, dropout=0.1),
-    optimizer=OptimizerOptions(learning_rate=2e-3, schedule="inverse_sqrt", warmup_steps=200),
-    steps=1600,
+    optimizer=OptimizerOptions(learning_rate=2e-3, schedule="cosine", warmup_steps=150),
+    steps=800,
     eval_steps=400,
     eval_sentences=200,
-    average=2,
 )

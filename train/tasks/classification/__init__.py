@@ -13,7 +13,7 @@ class ClassificationData:
 
     source: str = ""
     """A folder (or .zip) with a sub-folder for each class, with or without train, val and test
-    above them; a .npz file; `tfds:NAME`; or `embedded:digits`."""
+    above them; a .npz file; `tfds:NAME`; `embedded:mnist`; or `embedded:digits`."""
     batch_size: int = 128
     """Images in a batch."""
     crop_ratio: float = 1.0
