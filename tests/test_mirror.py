@@ -15,6 +15,7 @@ SHARED = {  # folders whose files one parametrized test covers
 TOGETHER = {  # files that are tested in the file of another
     "tfx_transformer/pipelines/images.py": "tests/pipelines/test_classifier.py",
     "tfx_transformer/data/captions/formats.py": "tests/data/captions/test_sources.py",
+    "tfx_transformer/data/text/cldr_forms.py": "tests/data/text/test_cldr.py",
     "tfx_transformer/data/text/sentencepiece_model.py": "tests/data/text/test_tokenizer.py",
     "train/tasks/masked_language_model/plots.py": "tests/train/tasks/language_model/test_plots.py",
     "train/tasks/text_classification/plots.py": "tests/train/tasks/language_model/test_plots.py",

@@ -23,7 +23,6 @@ import tensorflow_datasets as tfds
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.data.sources import check_path, describe_counts, read_lines, unknown_source
-from tfx_transformer.data.text.cldr import cldr_pairs
 from tfx_transformer.data.text.emoji_names import emoji_pairs
 from tfx_transformer.data.tfds import find_builder, require_prepared
 
@@ -157,6 +156,8 @@ def _read_embedded(rest: str, split: str):
         )
     kind, source, target = match.groups()
     if kind == "cldr":
+        from tfx_transformer.data.text.cldr import cldr_pairs
+
         return cldr_pairs(source, target, split), {}
     return emoji_pairs(source, target, split)
 

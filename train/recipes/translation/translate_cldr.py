@@ -12,11 +12,15 @@ from tfx_transformer.train.tasks.translation import TranslationData, Translation
 
 RECIPE = TranslationRecipe(
     data=TranslationData(
-        train=("embedded:cldr/en-ko",), vocab_size=1500, max_length=48, token_budget=1024
+        train=("embedded:cldr/en-ko",),
+        vocab_size=1500,
+        character_coverage=1.0,
+        max_length=48,
+        token_budget=1024,
     ),
     model=ModelOptions.of("transformer", dim=128, depth=2, num_heads=4, mlp_dim=256, dropout=0.1),
     optimizer=OptimizerOptions(learning_rate=2e-3, schedule="cosine", warmup_steps=150),
-    steps=800,
-    eval_steps=400,
+    steps=1000,
+    eval_steps=500,
     eval_sentences=200,
 )

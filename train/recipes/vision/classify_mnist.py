@@ -23,7 +23,7 @@ RECIPE = ClassificationRecipe(
     model=ModelOptions.of(
         "vit", "cct_2_3x2", image_size=28, dim=64, depth=3, num_heads=4, mlp_dim=128, dropout=0.1
     ),
-    optimizer=replace(ADAMW, learning_rate=2e-3, warmup_steps=50),
-    steps=400,
-    eval_steps=200,
+    optimizer=replace(ADAMW, learning_rate=2e-3, warmup_steps=100),
+    steps=800,
+    eval_steps=400,
 )

@@ -26,6 +26,9 @@ class TranslationData:
     """Number of subwords; fewer if the text has fewer."""
     tokenizer: Literal["unigram", "bpe"] = "unigram"
     """SentencePiece model type."""
+    character_coverage: float = 0.9995
+    """Fraction of the text whose characters become subwords; the others are written as bytes. 1 is
+    better for a small text in a language of many characters."""
     joint: bool = True
     """Use one vocabulary for both languages."""
     max_length: int = 128

@@ -112,7 +112,8 @@ def make_tokenizers(data: TranslationData, pairs: Pairs, folder: Path) -> None:
     paths = [folder / f"{side}.model" for side in SIDES]
     if not all(path.exists() for path in paths):
         texts = [[*pairs.source, *pairs.target]] if data.joint else [pairs.source, pairs.target]
-        made = [train_tokenizer(text, data.vocab_size, kind=data.tokenizer) for text in texts]
+        options = {"kind": data.tokenizer, "character_coverage": data.character_coverage}
+        made = [train_tokenizer(text, data.vocab_size, **options) for text in texts]
         folder.mkdir(parents=True, exist_ok=True)
         for path, tokenizer in zip(paths, (made[0], made[-1]), strict=True):
             tokenizer.save(path)
