@@ -46,8 +46,8 @@ def test_a_short_translation_has_a_small_length_ratio():
 
 
 def test_exact_matches_are_counted_in_percent():
-    texts, references = ["a b", "c", "D", "e f"], ["a b", "c d", "d", "e f"]
-    assert translation_scores(texts, references)["exact_match"] == 50
+    texts, references = ["a b", "c", "D", "e f g"], ["a b", "c d", "d", "e f"]
+    assert translation_scores(texts, references)["exact_match"] == 25
 
 
 def test_missing_translations_and_references_are_errors():

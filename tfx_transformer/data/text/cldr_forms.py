@@ -215,6 +215,6 @@ KINDS = {  # and how often each occurs
     _two_units: 8,
     _money: 12,
     _percentages: 3,
-    _large_numbers: 2,
+    _large_numbers: 4,
     _names: 20,
 }
