@@ -46,7 +46,7 @@ def cldr_phrases(source: str, target: str) -> dict[str, list[tuple[str, str]]]:
             break
         one, other = _pair(rng.choices(kinds, weights)[0](rng), rng, *locales)
         targets.setdefault(one, set()).add(other)
-    pairs = [(one, *others) for one, others in targets.items() if len(others) == 1]
+    pairs = [(one, others.pop()) for one, others in targets.items() if len(others) == 1]
     rng.shuffle(pairs)
     return _split(pairs)
 

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from functools import partial
+from typing import Any, Literal
 
 from babel import Locale, dates, lists, numbers, units
 
@@ -92,10 +93,11 @@ def _intervals(rng: random.Random) -> list[Form]:
 
 def _relative(rng: random.Random) -> list[Form]:
     """As "in 3 weeks", "3 weeks ago"."""
+    unit: Any
     unit, seconds = rng.choice(dates.TIMEDELTA_UNITS)
     delta = timedelta(seconds=seconds * rng.choice([-1, 1]) * rng.randint(1, 60))
-    exact = {"granularity": unit, "threshold": 1e9, "add_direction": True}
-    return [partial(dates.format_timedelta, delta, **exact)]
+    in_unit = partial(dates.format_timedelta, granularity=unit, threshold=1e9)
+    return [partial(in_unit, delta, add_direction=True)]
 
 
 def _measures(rng: random.Random) -> list[Form]:
@@ -144,7 +146,7 @@ def _large_numbers(rng: random.Random) -> list[Form]:
 
 def _names(rng: random.Random) -> list[Form]:
     """One to four countries, languages, currencies, weekdays or months."""
-    kinds = [
+    kinds: list[tuple[Form, Sequence]] = [
         (partial(_name, "territories"), TERRITORIES.split()),
         (partial(_name, "languages"), LANGUAGES.split()),
         (partial(_name, "currencies"), CURRENCIES.split()),
@@ -179,7 +181,7 @@ def _time(value: time, locale: Locale) -> str:
     return dates.format_time(value, "'".join(parts), locale=locale)
 
 
-def _measure(number: float, unit: str, length: str, locale: Locale) -> str:
+def _measure(number: float, unit: str, length: Literal["long", "short"], locale: Locale) -> str:
     """Also short where Babel has no long form, as in Arabic."""
     text = units.format_unit(number, unit, length, locale=locale)
     return units.format_unit(number, unit, "short", locale=locale) if unit in text else text
