@@ -43,7 +43,6 @@ def test_dates_are_real_days_in_the_order_of_each_language():
         (r"([\d.]+%) or ([\d.]+%)", r"\1 또는 \2"),
         (r"(\d+)/(\d+)/(\d+)", r"\3. \1. \2."),
         (r"([1-9]|10|11):(\d\d) PM", r"오후 \1:\2"),
-        (r"(\d+) billion", r"\g<1>0억"),
     ],
 )
 def test_amounts_follow_the_patterns_of_each_language(english, korean):

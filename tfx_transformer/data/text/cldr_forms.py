@@ -130,20 +130,6 @@ def _percentages(rng: random.Random) -> list[Form]:
     return [forms[0], _listed(forms, "standard"), _listed(forms, "or")]
 
 
-def _large_numbers(rng: random.Random) -> list[Form]:
-    """As "1.2 million"."""
-    value = rng.randint(1, 99) * 10 ** rng.randint(3, 9)
-
-    def compact(locale):
-        lengths = locale.compact_decimal_formats
-        length = "long" if "long" in lengths else "short"
-        return numbers.format_compact_decimal(
-            value, format_type=length, locale=locale, fraction_digits=2
-        )
-
-    return [compact]
-
-
 def _names(rng: random.Random) -> list[Form]:
     """One to four countries, languages, currencies, weekdays or months."""
     kinds: list[tuple[Form, Sequence]] = [
@@ -217,6 +203,5 @@ KINDS = {  # and how often each occurs
     _two_units: 8,
     _money: 12,
     _percentages: 3,
-    _large_numbers: 4,
     _names: 20,
 }
