@@ -5,7 +5,7 @@ The 12,000 phrases are made by CLDR's patterns, which come with Babel; other lan
 
 Run:     tfx-transformer train translate_cldr
 Time:    3 minutes on 2 cores
-Result:  98.3 BLEU, chrF 98.8, 95.4 % exact on the 500 phrases of the test set
+Result:  98.4 BLEU, chrF 99.0, 96.4 % exact on the 500 phrases of the test set
 """
 
 from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions
