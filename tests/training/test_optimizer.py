@@ -41,8 +41,10 @@ def test_the_updates_are_those_of_keras(options):
         np.testing.assert_allclose(our, their, atol=1e-5)
 
 
-def test_repeated_rows_of_a_sparse_gradient_are_summed():
-    for sparse, dense in zip(steps(FusedAdam, sparse=True), steps(FusedAdam), strict=True):
+@pytest.mark.parametrize("options", ["plain", "clipped"])
+def test_repeated_rows_of_a_sparse_gradient_are_summed(options):
+    found = steps(FusedAdam, sparse=True, **OPTIONS[options])
+    for sparse, dense in zip(found, steps(FusedAdam, **OPTIONS[options]), strict=True):
         np.testing.assert_allclose(sparse, dense, atol=1e-5)
 
 

@@ -47,8 +47,11 @@ class FusedAdam(keras.optimizers.Adam):
         )
 
     def _clip_gradients(self, gradients):
-        """Of all replicas together; Keras would clip the part of each replica before their sum."""
-        pairs = [(None if g is None else tf.convert_to_tensor(g), None) for g in gradients]
+        """Of all replicas together; Keras would clip the part of each replica before their sum.
+
+        Sparse gradients become dense, which sums repeated rows: the norm is that of the sums.
+        """
+        pairs = [(tf.convert_to_tensor(gradient), None) for gradient in gradients]
         gradients = [gradient for gradient, _ in super()._all_reduce_sum_gradients(pairs)]
         return super()._clip_gradients(gradients)
 
