@@ -58,8 +58,9 @@ class BeamDecoder(Decoder):
             over the steps, and state["constant"]["source_mask"] (N, S), boolean.
         n_best: number of hypotheses to return, at most `width`.
         early_stop: stop a sentence as soon as no live hypothesis can enter its `width` best; the
-            result stays the same. "likely" stops sooner, like Hugging Face's default: with a
-            length penalty it may miss a better long sentence.
+            result stays the same. "likely" stops sooner, like Hugging Face's default, and "full" as
+            soon as there are `width` finished hypotheses, like CTranslate2: with a length penalty
+            both may miss a better long sentence.
     """
 
     width: int = 4
@@ -67,13 +68,13 @@ class BeamDecoder(Decoder):
     length_rule: Literal["gnmt", "power"] = "gnmt"
     coverage_penalty: float = 0.0
     n_best: int = 1
-    early_stop: Literal[True, False, "likely"] = True
+    early_stop: Literal[True, False, "likely", "full"] = True
 
     def __post_init__(self):
         super().__post_init__()
         check_positive(width=self.width, n_best=self.n_best)
         check_choice("gnmt", "power", length_rule=self.length_rule)
-        check_choice(True, False, "likely", early_stop=self.early_stop)
+        check_choice(True, False, "likely", "full", early_stop=self.early_stop)
         if self.n_best > self.width:
             raise ValueError(
                 f"n_best must not exceed width; got n_best={self.n_best}, width={self.width}"
@@ -172,10 +173,13 @@ class BeamDecoder(Decoder):
         """
         best = live["log_prob"][:, 0]
         is_final = ops.logical_not(is_allowed(best))
-        if self.early_stop:
+        last = finished["score"][:, -1]
+        if self.early_stop == "full":
+            is_final = ops.logical_or(is_final, is_allowed(last))
+        elif self.early_stop:
             length = live["length"][:, 0] if self.early_stop == "likely" else call.limit
             bound = best / length_penalty(length, self.length_penalty, self.length_rule)
-            is_final = ops.logical_or(is_final, bound <= finished["score"][:, -1])
+            is_final = ops.logical_or(is_final, bound <= last)
         return is_final
 
 
