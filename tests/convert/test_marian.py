@@ -232,6 +232,7 @@ def test_the_decoder_is_read_from_the_configuration():
         "early_stop": "likely",
     }
     assert read_decoder({"num_beams": 2, "early_stopping": "never"})["early_stop"] is True
+    assert read_decoder({"num_beams": 2, "early_stopping": True})["early_stop"] == "full"
 
 
 WRONG = {  # changes of config.json, the message

@@ -24,7 +24,7 @@ def all_sequences(letters, max_length):
     return [(*word, END) for word in words], list(itertools.product(letters, repeat=max_length))
 
 
-def plain_beam(model, sentence, width, max_length, normalize, stops_early=False):
+def plain_beam(model, sentence, width, max_length, normalize, stops=None):
     """Beam search on Python lists: (score, log_prob, tokens), best first."""
     live, finished = [(0.0, ())], []
     for length in range(1, max_length + 1):
@@ -41,7 +41,8 @@ def plain_beam(model, sentence, width, max_length, normalize, stops_early=False)
         finished = sorted(finished, reverse=True)[:width]
         live = [(log_prob, tokens) for log_prob, tokens in extended if tokens[-1] != END][:width]
         is_full = len(finished) == width
-        if stops_early and is_full and normalize(live[0][0], length) <= finished[-1][0]:
+        is_likely = is_full and normalize(live[0][0], length) <= finished[-1][0]
+        if {"likely": is_likely, "full": is_full, None: False}[stops]:
             return finished
     return finished + [(normalize(p, max_length), p, tokens) for p, tokens in live]
 
@@ -156,19 +157,22 @@ def test_the_bound_waits_for_long_sentences_that_may_still_win(make_model):
     options = {"width": 1, "length_penalty": 1.0, "length_rule": "power"}
     result = model.run(BeamDecoder(**options))  # 9 > 1.79
     assert result["tokens"][0].tolist() == [[3] * 8 + [END]]
-    result = model.run(BeamDecoder(**options, early_stop="likely"))  # does not wait
-    assert result["tokens"][0].tolist() == [[END] + [PAD] * 8]
+    for stop in ("likely", "full"):  # do not wait
+        result = model.run(BeamDecoder(**options, early_stop=stop))
+        assert result["tokens"][0].tolist() == [[END] + [PAD] * 8]
 
 
-def test_a_likely_stop_compares_scores_at_the_present_length(make_model):
+@pytest.mark.parametrize("stop", ["likely", "full"])
+def test_a_search_may_stop_before_nothing_can_change(stop, make_model):
+    """By the scores at the present length, or as soon as enough hypotheses are finished."""
     model = make_model(batch_size=6, vocab_size=8, max_length=12, seed=1)
     model.table[:, :, END] += 1
     options = {"width": 3, "n_best": 3, "length_penalty": 1.0, "length_rule": "power"}
-    likely, sure = (model.run(BeamDecoder(early_stop=stop, **options)) for stop in ("likely", True))
+    early, sure = (model.run(BeamDecoder(early_stop=stop, **options)) for stop in (stop, True))
     for sentence in range(6):
-        expected = plain_beam(model, sentence, 3, 12, lambda p, n: p / n, stops_early=True)
-        check_equal(likely, sentence, expected)
-    assert (likely["score"] <= sure["score"]).all() and (likely["score"] < sure["score"]).any()
+        expected = plain_beam(model, sentence, 3, 12, lambda p, n: p / n, stop)
+        check_equal(early, sentence, expected)
+    assert (early["score"] <= sure["score"]).all() and (early["score"] < sure["score"]).any()
 
 
 def test_an_unknown_choice_lists_the_known_ones():

@@ -13,7 +13,7 @@ from tfx_transformer.convert.marian import load_marian
 from tfx_transformer.data import shift, train_tokenizer
 from tfx_transformer.decoding import DECODERS
 from tfx_transformer.export import export
-from tfx_transformer.export.ctranslate2 import check_model
+from tfx_transformer.export.ctranslate2 import AGREEING, check_model
 from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import Translator
 from tfx_transformer.pipelines.decode import decode
@@ -30,6 +30,13 @@ MODELS = {
     "no biases": {"attention": {"kind": "multi_head", "qkv_bias": False}},
     "a shallow decoder": {"decoder_depth": 1},
     "another norm": {"norm": {"kind": "layer", "epsilon": 0.1}},
+}
+AGREE = {  # options of our decoder, with which the library gives the same tokens
+    "greedy": {"kind": "greedy"},
+    "beam without penalty": {"kind": "beam", "width": 3, "length_penalty": 0.0},
+    "beam": {"kind": "beam", "length_penalty": 0.6} | AGREEING,
+    "beam with a large penalty": {"kind": "beam", "width": 3, "length_penalty": 2.0} | AGREEING,
+    "constraints": {"kind": "greedy", "min_length": 6, "no_repeat_ngram": 2, "forbidden": [9]},
 }
 THEIR_OPTIONS = {"greedy": {"beam_size": 1}, "beam": {"beam_size": 4, "length_penalty": 0.0}}
 OUR_DECODERS = {
@@ -141,6 +148,32 @@ def test_the_library_ends_at_the_same_token(name, tmp_path):
     assert all(row[-1] == "</s>" for row in ours) and len(set(map(tuple, ours))) > 2
 
 
+@installed
+@pytest.mark.parametrize("decoder", AGREE.values(), ids=AGREE)
+def test_with_the_stored_options_the_library_decodes_as_our_decoder(decoder, tmp_path):
+    translator = load_marian(MARIAN, decoder, max_length=30)
+    stored = json.loads(MARIAN.with_suffix(".json").read_text())["texts"]
+    texts = [text for text in stored if ">>" not in text and text]
+    source = translator.source_tokenizer
+    sources = [source.to_pieces(row).numpy().tolist() for row in source.encode(texts)]
+    folder = export(translator, tmp_path / "out", "a card", "ctranslate2")
+    options = json.loads((folder / "translate_batch.json").read_text())
+    results = open_library(folder).translate_batch(sources, **options, return_end_token=True)
+    ours = [result.pieces for result in translator.results(texts)]
+    theirs = [result.hypotheses[0] for result in results]
+    assert [row[: len(mine)] for row, mine in zip(theirs, ours, strict=True)] == ours
+    assert len(set(map(tuple, ours))) > 2
+    assert "differ" not in (folder / "README.md").read_text()
+
+
+@installed
+def test_the_card_says_where_the_library_differs_from_our_decoder(make, tmp_path):
+    translator = make()
+    beam = Translator(translator.model, *[translator.target_tokenizer] * 2, "beam", max_length=40)
+    text = (export(beam, tmp_path / "out", "a card", "ctranslate2") / "README.md").read_text()
+    assert "length_penalty=0.6" in text and "some translations differ" in text
+
+
 def decode_pieces(translator, name, texts, max_length):
     """The pieces of all our translations, best first."""
     decoder = DECODERS.make(OUR_DECODERS[name])
@@ -163,8 +196,9 @@ def test_the_folder_contains_all_files(make, tmp_path):
         "source_vocabulary.json",
         "target.spm",
         "target_vocabulary.json",
+        "translate_batch.json",
     ]
-    assert (folder / "README.md").read_text() == "a card"
+    assert (folder / "README.md").read_text().startswith("a card")
     assert (folder / "source.spm").read_bytes() == translator.source_tokenizer.model
     vocabulary = json.loads((folder / "target_vocabulary.json").read_text())
     assert vocabulary == translator.target_tokenizer.pieces

@@ -8,8 +8,8 @@ or .json; newer ones also config.json. The format does not contain a tokenizer.
 
 The tokens are those of CTranslate2 with compute_type="float32": for greedy decoding with
 decoder={"kind": "greedy", "min_length": 1}, and for its beam with length_penalty=0, which is
-`DECODER`. With a length penalty its beam stops at another length than ours, and may find another
-translation. Here padding and the start token are never predicted; CTranslate2 allows them.
+`DECODER`; with a length penalty add length_rule="power" and early_stop="full". Here padding and the
+start token are never predicted; CTranslate2 allows them.
 """
 
 import json

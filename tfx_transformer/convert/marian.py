@@ -8,11 +8,10 @@ vocab.json and optionally generation_config.json. PyTorch is not needed.
 
 Translations are those of `generate` with the folder's settings, token by token: its beam divides
 log-probabilities by length^length_penalty and stops when no hypothesis is likely to improve, which
-are length_rule="power" and early_stop="likely" of our beam. Four things differ:
+are length_rule="power" and early_stop="likely" of our beam. Three things differ:
 
     a translation ends after 2n + 10 tokens, for n source tokens
     an empty text is translated as an empty text
-    early_stopping=True is treated as False
     constraints in generation_config.json, such as min_length, are ignored: set `decoder`
 """
 
@@ -182,5 +181,5 @@ def read_decoder(config: dict[str, Any]) -> dict[str, Any]:
         "width": config["num_beams"],
         "length_penalty": 1.0 if alpha is None else float(alpha),
         "length_rule": "power",
-        "early_stop": True if config.get("early_stopping") == "never" else "likely",
+        "early_stop": {"never": True, True: "full"}.get(config.get("early_stopping"), "likely"),
     }

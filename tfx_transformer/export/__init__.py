@@ -5,8 +5,8 @@
     load("served")("Good morning.")
 
 A format is a module with `KINDS`, the pipelines that it supports, and `write(pipeline, folder)`,
-and `load(folder, kind, options)` if this package can run it. Every export contains export.json
-(kind, format, options, versions) and README.md.
+which may return text for README.md, and `load(folder, kind, options)` if this package can run it.
+Every export contains export.json (kind, format, options, versions) and README.md.
 """
 
 import json
@@ -52,7 +52,7 @@ def export(
         "versions": {"tfx_transformer": __version__, "tensorflow": version("tensorflow")},
     }
     with whole_folder(folder) as temporary:
-        FORMATS[format].write(pipeline, temporary, **options)
+        card += FORMATS[format].write(pipeline, temporary, **options) or ""
         (temporary / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False), "utf-8")
         (temporary / "README.md").write_text(card, "utf-8")
     return Path(folder)

@@ -3,14 +3,19 @@
     export(translator, "folder", format="ctranslate2")
 
     tokens = sentencepiece.SentencePieceProcessor("folder/source.spm").encode(text, out_type=str)
-    ctranslate2.Translator("folder").translate_batch([tokens], beam_size=4, length_penalty=0)
+    options = json.load(open("folder/translate_batch.json"))
+    ctranslate2.Translator("folder").translate_batch([tokens], **options)
 
-Greedy decoding gives the same tokens as ours with min_length=1. So does beam search with
-length_penalty=0 in both, except for the probability of PAD and START, which is zero there and
-almost zero here; with a length penalty the two stop at different lengths. CTranslate2 quantizes the
-weights itself, with compute_type="int8".
+translate_batch.json has the options of the translator's decoder. Greedy decoding gives the same
+tokens as ours, and so does beam search without length penalty or with `AGREEING`, except where
+hypotheses are equally likely up to rounding, and at the limits of length: ours ends after 2n + 10
+tokens, for n source tokens. (PAD and START have no probability there, and almost none here.)
+CTranslate2 divides log-probabilities by length^length_penalty and stops at beam_size finished
+hypotheses; our default divides by ((5 + length) / 6)^length_penalty and stops when none can get
+better. CTranslate2 quantizes the weights itself, with compute_type="int8".
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,7 @@ from keras import ops
 
 from tfx_transformer.checks import check_positive, missing_package
 from tfx_transformer.data.text.tokenizer import END, PAD, START, UNK
+from tfx_transformer.decoding import BeamDecoder, SamplingDecoder
 from tfx_transformer.decoding.constraints import MASKED
 from tfx_transformer.layers import ATTENTION, NORM
 from tfx_transformer.layers.position import LearnedPosition, SinusoidalPosition
@@ -26,15 +32,16 @@ from tfx_transformer.models.transformer import Transformer
 from tfx_transformer.pipelines import Translator
 
 KINDS = ("translator",)
+FILE = "translate_batch.json"
+AGREEING = {"length_rule": "power", "early_stop": "full"}  # options of our beam
 ACTIVATIONS = {"gelu": "GELU", "gelu_tanh": "GELUTanh", "relu": "RELU", "swish": "SWISH"}
 
 
-def write(translator: Translator, folder: Path, max_positions: int = 1024) -> None:
-    """Writes the model, its vocabularies and its SentencePiece models.
+def write(translator: Translator, folder: Path, max_positions: int = 1024) -> str:
+    """Writes the model, its vocabularies, tokenizers and decoding options → text for the card.
 
     Args:
-        translator: its model must be a `Transformer` with multi-head attention and layer norm. Its
-            decoder is not exported: CTranslate2 takes decoding options with each call.
+        translator: its model must be a `Transformer` with multi-head attention and layer norm.
         folder: where to write.
         max_positions: number of sinusoidal positions; learned ones keep their number.
     """
@@ -45,6 +52,41 @@ def write(translator: Translator, folder: Path, max_positions: int = 1024) -> No
         model = getattr(translator, f"{side}_tokenizer").model
         if model is not None:
             (folder / f"{side}.spm").write_bytes(model)
+    options = decoding_options(translator)
+    (folder / FILE).write_text(json.dumps(options, indent=2) + "\n")
+    arguments = ", ".join(f"{name}={value}" for name, value in options.items())
+    text = f"\nDecoding: `translate_batch(tokens, {arguments})`, also in {FILE}.\n"
+    decoder = translator.decoder
+    if options.get("length_penalty") and any(getattr(decoder, k) != v for k, v in AGREEING.items()):
+        text += (
+            "CTranslate2 divides log-probabilities by length^length_penalty and stops at beam_size "
+            "finished hypotheses. The decoder of this model in tfx_transformer does not, so some "
+            'translations differ; with length_rule="power" and early_stop="full" they agree.\n'
+        )
+    return text
+
+
+def decoding_options(translator: Translator) -> dict[str, Any]:
+    """The arguments of `translate_batch` that correspond to the translator's decoder."""
+    decoder = translator.decoder
+    options: dict[str, Any] = {
+        "beam_size": getattr(decoder, "width", 1),
+        "num_hypotheses": getattr(decoder, "n_best", 1),
+        "min_decoding_length": decoder.min_length,
+        "max_decoding_length": translator.max_length,
+        "max_input_length": translator.max_length,
+        "no_repeat_ngram_size": decoder.no_repeat_ngram,
+    }
+    if isinstance(decoder, BeamDecoder):
+        names = ("length_penalty", "coverage_penalty")
+        options |= {"patience": 1} | {name: getattr(decoder, name) for name in names}
+    if isinstance(decoder, SamplingDecoder):
+        options |= {"sampling_temperature": decoder.temperature, "sampling_topp": decoder.top_p}
+        options |= {"sampling_topk": decoder.top_k}
+    if decoder.forbidden:
+        pieces = translator.target_tokenizer.pieces
+        options["suppress_sequences"] = [[pieces[index]] for index in decoder.forbidden]
+    return options
 
 
 def check_model(model) -> None:
