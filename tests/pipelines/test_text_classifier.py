@@ -33,6 +33,16 @@ def test_token_ids_have_the_classes_of_their_text(text_classifier):
     assert outputs["labels"].numpy().tolist() == expected["labels"].numpy().tolist()
 
 
+@pytest.mark.parametrize("fixture", ["text_classifier", "wordpiece_classifier"])
+def test_ids_outside_of_the_vocabulary_are_unknown_tokens(fixture, request):
+    classifier = request.getfixturevalue(fixture)
+    unk, size = classifier.tokenizer.unk_id, classifier.tokenizer.vocab_size
+    rows = [[1, 5, other, 2] for other in (-1, size, 2**31 - 1, -(2**31), unk)]
+    scores = classifier.predict_ids(tf.constant(rows, tf.int32))["scores"].numpy()
+    assert unk != 0 and np.isfinite(scores).all()
+    np.testing.assert_allclose(scores, np.broadcast_to(scores[-1], scores.shape), rtol=1e-5)
+
+
 def test_sizes_must_fit_the_model(wordpiece_classifier):
     parts = wordpiece_classifier.model, wordpiece_classifier.tokenizer
     names = wordpiece_classifier.class_names

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_transformer.data import END, PAD, START, encode_source
+from tfx_transformer.data import END, PAD, START, UNK, encode_source
 from tfx_transformer.pipelines import Translator
 from tfx_transformer.pipelines.translator import power_of_two
 
@@ -41,6 +41,17 @@ def test_decoding_with_a_cache_gives_the_tokens_of_the_whole_model(translator):
     tokens = greedy.predict_ids(source)["tokens"].numpy()[0, 0]
     assert tokens[: len(target) - 1].tolist() == target[1:]
     assert (tokens[len(target) - 1 :] == PAD).all()
+
+
+def test_ids_outside_of_the_vocabulary_are_unknown_tokens(translator):
+    size = translator.source_tokenizer.vocab_size
+    rows = [[5, other, 2] for other in (-1, size, 2**31 - 1, -(2**31), UNK)]
+    outputs = translator.predict_ids(tf.constant(rows, tf.int32))
+    for name in ("tokens", "score"):
+        expected = np.broadcast_to(outputs[name][-1:], outputs[name].shape)
+        np.testing.assert_allclose(outputs[name], expected, rtol=1e-5)
+    known = translator.predict_ids(tf.constant([[5, 6, 2]]))
+    assert not np.allclose(known["score"][0], outputs["score"][-1])
 
 
 def test_sampling_differs_from_call_to_call_unless_it_has_a_seed(translator):

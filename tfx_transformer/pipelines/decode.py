@@ -45,6 +45,11 @@ def count_known(prefix, limit):
     return tf.where(tf.shape(prefix)[0] > 0, tf.maximum(count, 0), 0)
 
 
+def known_ids(ids, tokenizer):
+    """The ids, those outside of the vocabulary as unknown: one of them harms only its own row."""
+    return tf.where((ids >= 0) & (ids < tokenizer.vocab_size), ids, tokenizer.unk_id)
+
+
 def text_outputs(tokenizer, tokens, n_best, score) -> dict[str, Any]:
     """The outputs that `GeneratedText` reads, for tokens (B, T), texts and scores (B, n_best)."""
     n_best.set_shape(score.shape)

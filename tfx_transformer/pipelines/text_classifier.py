@@ -6,6 +6,7 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.data.text.labeled_batches import encode_rows
 from tfx_transformer.pipelines.base import Pipeline, Prediction
 from tfx_transformer.pipelines.classifier import check_class_names, top_classes
+from tfx_transformer.pipelines.decode import known_ids
 from tfx_transformer.runtime import graph
 
 
@@ -36,11 +37,13 @@ class TextClassifier(Pipeline):
         tokens = tf.TensorSpec([None, None], tf.int32, name="tokens")
         self.read = graph(lambda text: encode_rows(tokenizer, text, max_length), text)
         self.logits = graph(lambda tokens: model({"tokens": tokens}, training=False), tokens)
-        self.predict_ids = graph(self._top_classes, tokens)
-        self.predict = graph(lambda text: self.predict_ids(self.read(text)), text)
+        self.predict_ids = graph(
+            lambda tokens: self._top_classes(known_ids(tokens, tokenizer)), tokens
+        )
+        self.predict = graph(lambda text: self._top_classes(self.read(text)), text)
 
     def signatures(self):
-        # "ids" takes token ids with START and END, padded with 0
+        # "ids" takes token ids with START and END, padded with 0; others are unknown tokens
         return {"serving_default": self.predict, "ids": self.predict_ids}
 
     def _top_classes(self, tokens):

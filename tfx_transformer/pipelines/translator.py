@@ -9,7 +9,13 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.data.text.pair_batches import encode_source
 from tfx_transformer.data.text.tokenizer import END, PAD
 from tfx_transformer.pipelines.base import GeneratedText, Pipeline, decode_pieces
-from tfx_transformer.pipelines.decode import cross_attention, decode, make_decoder, text_outputs
+from tfx_transformer.pipelines.decode import (
+    cross_attention,
+    decode,
+    known_ids,
+    make_decoder,
+    text_outputs,
+)
 from tfx_transformer.runtime import graph
 
 MIN_XLA_LENGTH = 16  # shortest source length that XLA compiles for
@@ -67,14 +73,16 @@ class Translator(Pipeline):
         length = tf.TensorSpec([], tf.int32, name="max_length")
         self._decode = graph(self._decode_ids, ids, length, jit_compile=jit_compile)
         self.predict_limited = graph(self._translate, text, length)
-        self.predict_ids = graph(lambda source: self._decode_padded(source, max_length), ids)
+        self.predict_ids = graph(
+            lambda source: self._decode_padded(known_ids(source, source_tokenizer), max_length), ids
+        )
         self.predict = graph(lambda text: self.predict_limited(text, max_length), text)
 
     def signatures(self):
         return {
             "serving_default": self.predict,
             "limited": self.predict_limited,  # takes a smaller max_length too
-            "ids": self.predict_ids,
+            "ids": self.predict_ids,  # ids outside of the vocabulary are unknown tokens
         }
 
     def encode(self, text):

@@ -22,6 +22,8 @@ class PieceTokenizer(tf.Module):
         language_codes: whether a text may begin with a code such as >>fra<<, which is a piece.
     """
 
+    unk_id = UNK
+
     def __init__(self, pieces: Sequence[str], splitter: bytes | str, language_codes: bool = False):
         super().__init__(name="piece_tokenizer")
         self.pieces, self.splitter, self.language_codes = tuple(pieces), splitter, language_codes

@@ -35,7 +35,7 @@ class Tokenizer(tf.Module):
         model: the content of a `.model` file with the special ids PAD, START, END and UNK.
     """
 
-    start_id, end_id = START, END
+    start_id, end_id, unk_id = START, END, UNK
 
     def __init__(self, model: bytes):
         super().__init__(name="tokenizer")

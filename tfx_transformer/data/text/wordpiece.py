@@ -41,7 +41,7 @@ class WordPiece(tf.Module):
                 raise ValueError(f"pieces must include {piece}; got {self.pieces[:5]} …")
         if self.pieces[PAD] != "[PAD]":
             raise ValueError(f"the first piece must be [PAD]; got {self.pieces[PAD]!r}")
-        self.start_id, self.end_id = ids["[CLS]"], ids["[SEP]"]
+        self.start_id, self.end_id, self.unk_id = ids["[CLS]"], ids["[SEP]"], ids["[UNK]"]
         self._split = tensorflow_text.FastBertTokenizer(
             self.pieces,
             token_out_type=tf.int32,
