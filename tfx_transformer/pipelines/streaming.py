@@ -9,8 +9,6 @@ from tfx_transformer.data.text.tokenizer import END, PAD, START
 from tfx_transformer.decoding import DECODERS, GreedyDecoder, SamplingDecoder
 from tfx_transformer.decoding.decoder import DecodingCall
 
-REPLACEMENT = "\ufffd"  # stands for bytes that are not a complete character yet
-
 
 class TextStream:
     """Continues one text, token by token, without a length limit.
@@ -40,16 +38,13 @@ class TextStream:
         With a seed in the decoder's options the result is the same at every call.
         """
         ids = self.tokenizer.encode_list([prompt])[0]
-        shown = text = self.tokenizer.decode_list([ids])[0]
+        shown = self.tokenizer.decode_list([ids])[0]
         for token in self.tokens(ids, max_length):
             ids = [*ids, token]
             text = self.tokenizer.decode_list([ids])[0]
-            complete = text.rstrip(REPLACEMENT)
-            if len(complete) > len(shown):
-                yield complete[len(shown) :]
-                shown = complete
-        if len(text) > len(shown):
-            yield text[len(shown) :]
+            if len(text) > len(shown):  # a character of several bytes appears with its last one
+                yield text[len(shown) :]
+                shown = text
 
     def tokens(self, ids: list[int], max_length: int) -> Iterator[int]:
         """The tokens that follow, without END."""

@@ -55,6 +55,42 @@ def test_decoding_inverts_encoding_on_any_normalized_text(tokenizer, texts):
     assert [tokenizer.normalize(text) for text in normal] == normal
 
 
+def decode_in_python(pieces, ids):
+    """Bytes in succession are characters as far as they are UTF-8, and else nothing."""
+    ids = ids[: ids.index(END)] if END in ids else ids
+    text, run = "", b""
+    for index in [*(i for i in ids if i not in (PAD, START)), None]:
+        piece = "" if index is None else pieces[index]
+        if piece.startswith("<0x"):
+            run += bytes([int(piece[3:5], 16)])
+            continue
+        text += run.decode("utf-8", "ignore").replace("\ufffd", "")
+        text, run = text + (" ⁇ " if index == UNK else piece.replace("▁", " ")), b""
+    return text
+
+
+def test_any_ids_decode_to_valid_text_without_incomplete_characters(tokenizer):
+    rng, pieces = np.random.default_rng(0), tokenizer.pieces
+    bytes_ = [i for i, piece in enumerate(pieces) if piece.startswith("<0x")]
+    first, second = bytes_[0xC0:], bytes_[0x80:0xC0]  # of characters of several bytes
+    rows = []
+    for _ in range(2000):
+        row = []
+        for _ in range(rng.integers(1, 6)):
+            kind = rng.integers(4)
+            row += rng.integers(len(pieces), size=rng.integers(3)).tolist() if kind == 0 else []
+            row += rng.choice(bytes_, rng.integers(4)).tolist() if kind == 1 else []
+            row += [rng.choice(first), *rng.choice(second, rng.integers(4))] if kind > 1 else []
+        rows.append([int(i) for i in row])
+    rows.append([bytes_[value] for value in "a\ufffdé🦊".encode()])
+    found = tokenizer.decode_list(rows)
+    assert text_of(tokenizer.decode(tf.ragged.constant(rows, tf.int32))) == found
+    for row, text in zip(rows, found, strict=True):
+        assert text.lstrip(" ") == decode_in_python(pieces, row).lstrip(" ")
+        assert "\ufffd" not in text
+    assert found[-1] == "aé🦊" and len(set(found)) > 1000
+
+
 def test_ids_in_the_graph_are_those_of_the_python_library(tokenizer, phrases):
     texts = UNSEEN + phrases["en"] + phrases["ko"] + phrases["de"]
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)

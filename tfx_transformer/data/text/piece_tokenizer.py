@@ -6,7 +6,14 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tfx_transformer.checks import check_choice
-from tfx_transformer.data.text.tokenizer import END, PAD, UNK, SentencePieceModel, decode_rows
+from tfx_transformer.data.text.tokenizer import (
+    END,
+    PAD,
+    REPLACEMENT,
+    UNK,
+    SentencePieceModel,
+    decode_rows,
+)
 
 SEPARATORS = {"spaces": " ", "characters": ""}
 CODE = "(?s)^(>>.*?<<)"  # of the target language, at the beginning of a text
@@ -78,7 +85,8 @@ class PieceTokenizer(tf.Module):
         """(B, ragged) → (B)."""
         if self.model is None:
             separator = SEPARATORS[str(self.splitter)]
-            return tf.strings.reduce_join(pieces, axis=-1, separator=separator)
+            strings = tf.strings.reduce_join(pieces, axis=-1, separator=separator)
+            return tf.strings.regex_replace(strings, REPLACEMENT, "")
         strings = self._graph.detokenize(pieces)
         return tf.strings.strip(tf.strings.regex_replace(strings, "▁", " "))
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer as _ops
 
 PAD, START, END, UNK = 0, 1, 2, 3
+REPLACEMENT = "\ufffd"  # SentencePiece decodes bytes that are no character to it
 
 
 class SentencePieceModel(tf.saved_model.experimental.TrackableResource):
@@ -51,8 +52,8 @@ class SentencePieceModel(tf.saved_model.experimental.TrackableResource):
         return tf.RaggedTensor.from_row_splits(values, row_splits, validate=False)
 
     def detokenize(self, rows: tf.RaggedTensor) -> tf.Tensor:
-        """Ids or pieces (B, ragged) → strings (B)."""
-        return _ops.sentencepiece_detokenize_op(
+        """Ids or pieces (B, ragged) → strings (B), without incomplete sequences of bytes."""
+        strings = _ops.sentencepiece_detokenize_op(
             self.resource_handle,
             rows.values,
             rows.row_splits,
@@ -60,6 +61,7 @@ class SentencePieceModel(tf.saved_model.experimental.TrackableResource):
             add_eos=False,
             reverse=False,
         )
+        return tf.strings.regex_replace(strings, REPLACEMENT, "")
 
     def id_to_piece(self, ids) -> tf.Tensor:
         return _ops.sentencepiece_id_to_string_op(self.resource_handle, ids)

@@ -16,6 +16,7 @@ from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.data.text.sentencepiece_model import (
     END,
     PAD,
+    REPLACEMENT,
     START,
     UNK,
     SentencePieceModel,
@@ -78,14 +79,17 @@ class Tokenizer(tf.Module):
 
     def normalize(self, text: str) -> str:
         """The normalized text, which is what decoding an encoded text returns."""
-        return self._python.normalize(text).replace("▁", " ").strip(" ")
+        return self._python.normalize(text).replace("▁", " ").replace(REPLACEMENT, "").strip(" ")
 
     def encode(self, strings) -> tf.RaggedTensor:
         """Strings (B) → ids (B, ragged) int32, without START and END."""
         return self._graph.tokenize(tf.convert_to_tensor(strings, tf.string))
 
     def decode(self, ids) -> tf.Tensor:
-        """Ids (…, T), dense or ragged → strings (…). Stops at END; drops PAD and START."""
+        """Ids (…, T), dense or ragged → strings (…), always of valid UTF-8.
+
+        Stops at END; drops PAD, START and bytes that are no complete character.
+        """
 
         def decode(rows, is_before_end):
             is_text = is_before_end & (rows != PAD) & (rows != START)
@@ -106,7 +110,8 @@ class Tokenizer(tf.Module):
         """`decode` for rows of whole numbers (lists or arrays), without TensorFlow."""
         rows = [[int(index) for index in row] for row in ids]
         rows = [row[: row.index(END)] if END in row else row for row in rows]
-        return self._python.decode([[i for i in row if i not in (PAD, START)] for row in rows])
+        texts = self._python.decode([[i for i in row if i not in (PAD, START)] for row in rows])
+        return [text.replace(REPLACEMENT, "") for text in texts]
 
     def sample(self, strings, uniform, n_best: int = 16, alpha: float = 0.1, max_tokens=None):
         """Subword regularization (Kudo 2018, arXiv:1804.10959): samples a segmentation.
