@@ -21,7 +21,7 @@ if sys.argv[1] == "with tensorflow-text":
     import tensorflow_text
 load, answers = functools.cache(tf.saved_model.load), []
 for folder, signature, inputs in pickle.load(sys.stdin.buffer):
-    tensors = {name: tf.constant(value) for name, value in inputs.items()}
+    tensors = {k: tf.constant(v, [None, tf.string][v.ndim == 1]) for k, v in inputs.items()}
     outputs = load(folder).signatures[signature](**tensors)
     answers.append({name: value.numpy() for name, value in outputs.items()})
 assert not any(name.startswith("tfx_transformer") for name in sys.modules), "imported"
@@ -86,6 +86,9 @@ def test_every_signature_gives_the_outputs_of_the_pipeline(items, request, tmp_p
         for signature, values in inputs.items():
             requests.append((folder, signature, values))
             expected.append(pipeline.signatures()[signature](*values.values()))
+        (key, _), *_ = inputs["serving_default"].items()
+        requests.append((folder, "serving_default", {key: tf.constant([], tf.string).numpy()}))
+        expected.append(pipeline.predict(tf.constant([], tf.string)))
         ops = TEXT_OPS.get(name, "Sentencepiece")
         assert f"needs tensorflow-text: {ops}" in inspect(folder)
     for outputs, own in zip(serve(requests, tmp_path), expected, strict=True):

@@ -15,6 +15,12 @@ TEXTS = ["c c c", "a", "d d d d", "b b", "e e e e e"]
 NOT_STORED = {"model", "tokenizer", "source_tokenizer", "target_tokenizer"}  # in export.json
 
 
+HOSTILE = [
+    *("\0", "a\0b", " \t\n ", "\ud800", "\udfff\ufffd", "\u202e\u200b\ufeff", "x" * 100_000),
+    *("y " * 50_000, "🦊" * 5_000, "e" + "\u0301" * 2_000, b"\xff\xfe\x80", b"\xed\xa0\x80 a"),
+]
+
+
 class UpperCase(Predictor):
     """Translates to upper case; the subwords are the words, each aligned with itself."""
 
@@ -106,9 +112,35 @@ class TestEveryPipeline:
         assert {type(result) for result in results} == {pipeline.result}
         assert [result.value for result in results] == pipeline(items[kind])
 
-    def test_an_empty_batch_gives_empty_outputs(self, kind, pipeline):
-        outputs = pipeline.predict(tf.constant([], tf.string))
-        assert {len(value) for value in outputs.values()} == {0}
+    def test_every_signature_answers_an_empty_batch(self, kind, pipeline):
+        for function in pipeline.signatures().values():
+            specs = [x for x in function.input_signature if x.name != "max_length"]
+            inputs = [tf.zeros([size or 0 for size in x.shape], x.dtype) for x in specs]
+            inputs += [tf.constant(3)] if len(specs) < len(function.input_signature) else []
+            assert {len(value) for value in function(*inputs).values()} == {0}
+
+    def test_a_text_that_is_cut_is_flagged(self, kind, pipeline):
+        if "text" not in pipeline.predict.input_signature[0].name:
+            pytest.skip("reads images")
+        size = {"translator": 11, "text_classifier": 10, "generator": 12}[kind]  # tokens that fit
+        name = "source_tokenizer" if kind == "translator" else "tokenizer"
+        texts = ["a" * n for n in range(1, 16)]
+        lengths = [len(ids) for ids in getattr(pipeline, name).encode_list(texts)]
+        assert {size, size + 1} <= set(lengths)
+        results = list(pipeline.results(texts))
+        assert [result.truncated for result in results] == [n > size for n in lengths]
+        outputs = pipeline.predict(tf.constant(texts))
+        assert outputs["truncated"].numpy().tolist() == [n > size for n in lengths]
+
+    def test_hostile_texts_are_answered(self, kind, pipeline):
+        if "text" not in pipeline.predict.input_signature[0].name:
+            pytest.skip("reads images")
+        found = pipeline(HOSTILE, batch_size=3)
+        assert len(found) == len(HOSTILE)
+        assert pipeline("re\ud800d cat\udcff") == pipeline("red cat")  # lone surrogates
+        for text in found if kind != "text_classifier" else []:
+            assert "\ufffd" not in text
+            text.encode()
 
     def test_it_describes_itself_for_export(self, kind, pipeline):
         assert pipeline.kind == kind and PIPELINES[kind].__module__.endswith(f".{kind}")

@@ -50,6 +50,11 @@ def test_a_long_prompt_is_truncated_on_the_left(language_model, greedy):
     assert list(greedy.tokens(ids, 5)) == list(greedy.tokens(ids[-19:], 5))
 
 
+def test_it_says_whether_a_prompt_is_too_long(greedy):
+    assert not greedy.truncates("a" * 19) and greedy.truncates("a" * 20)  # START has a position
+    assert list(greedy("the \ud800old", 3)) == list(greedy("the old", 3))  # a lone surrogate
+
+
 def test_the_same_seed_samples_the_same_text(language_model):
     options = {"kind": "sample", "temperature": 3.0, "top_k": 9, "top_p": 0.95}
     texts = [

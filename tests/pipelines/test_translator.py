@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_transformer.data import END, PAD, START, UNK, encode_source
+from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import Translator
 from tfx_transformer.pipelines.translator import power_of_two
 
@@ -59,6 +60,17 @@ def test_sampling_differs_from_call_to_call_unless_it_has_a_seed(translator):
     unseeded, seeded = (Translator(*parts, {"kind": "sample", "seed": seed}) for seed in (None, 3))
     assert unseeded(["old big dog"] * 4) != unseeded(["old big dog"] * 4)
     assert seeded(["old big dog"] * 4) == seeded(["old big dog"] * 4)
+
+
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "attention": "additive"}])
+def test_a_recurrent_translator_answers_an_empty_batch(translator, options):
+    tokenizer = translator.source_tokenizer
+    options = options | ({"feed": "context"} if options else {})
+    model = create_model("rnn_seq2seq", "test", vocab_size=tokenizer.vocab_size, **options)
+    outputs = Translator(model, tokenizer, tokenizer, "greedy", 12).predict(
+        tf.constant([], tf.string)
+    )
+    assert {len(value) for value in outputs.values()} == {0}
 
 
 def test_the_best_translations_come_first(translator):

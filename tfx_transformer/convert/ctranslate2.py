@@ -26,7 +26,7 @@ from tfx_transformer.convert.ctranslate2_file import ModelFile, read_model_file
 from tfx_transformer.convert.layout import QKV, Layout
 from tfx_transformer.convert.options import check_sizes
 from tfx_transformer.convert.vocabulary import TABLE_NAMES, EmbeddingTables, Vocabulary
-from tfx_transformer.data.text.piece_tokenizer import encode_without_end
+from tfx_transformer.data.text.piece_tokenizer import end_empty_rows
 from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import Translator
 from tfx_transformer.untrusted import read_json, reading
@@ -80,8 +80,8 @@ class TranslatorWithoutSourceEnd(Translator):
 
     add_source_end = False
 
-    def encode(self, text):
-        return encode_without_end(self.source_tokenizer, text, self.max_length)
+    def end_rows(self, ids):
+        return end_empty_rows(ids)
 
 
 def load_ctranslate2(

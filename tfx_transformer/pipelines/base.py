@@ -3,7 +3,7 @@
 import abc
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ class GeneratedText:
     score: float
     n_best: list[tuple[str, float]]  # texts with their scores, best first
     pieces: list[str]  # subwords of the text, END included
+    truncated: bool = field(default=False, kw_only=True)  # whether the input was too long
 
     @property
     def value(self) -> str:
@@ -44,6 +45,7 @@ class GeneratedText:
             "score": float(outputs["score"][row]),
             "n_best": list(zip(texts, scores, strict=True)),
             "pieces": decode_pieces(outputs["pieces"][row]),
+            "truncated": is_truncated(outputs, row),
         }
 
 
@@ -52,6 +54,7 @@ class Prediction:
     """The most likely classes of one item; none if the item could not be read."""
 
     classes: list[tuple[str, float]]  # labels with their probabilities, best first
+    truncated: bool = False  # whether a text was too long
 
     @property
     def value(self) -> dict[str, float]:
@@ -64,7 +67,8 @@ class Prediction:
         labels = [label.decode() for label in outputs["labels"][row]]
         scores = outputs["scores"][row].tolist()
         is_readable = outputs["is_readable"][row] if "is_readable" in outputs else True
-        return cls(list(zip(labels, scores, strict=True)) if is_readable else [])
+        classes = list(zip(labels, scores, strict=True)) if is_readable else []
+        return cls(classes, is_truncated(outputs, row))
 
 
 class Predictor:
@@ -104,7 +108,7 @@ class Predictor:
         with tqdm(total=len(items), desc=progress, disable=None if progress else True) as bar:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
-                batch = [tf.compat.as_bytes(items[i]) for i in rows]
+                batch = [to_bytes(items[i]) for i in rows]
                 outputs = self.predict(np.array(batch, dtype=object))
                 arrays = {name: value.numpy() for name, value in outputs.items()}
                 done |= {i: self.result.unpack(arrays, row) for row, i in enumerate(rows)}
@@ -139,6 +143,16 @@ class Pipeline(Predictor, tf.Module, abc.ABC):
         return options
 
 
+def is_truncated(outputs: dict[str, np.ndarray], row: int) -> bool:
+    """Whether a text was truncated; images are not, and older exports do not say it."""
+    return bool(outputs["truncated"][row]) if "truncated" in outputs else False
+
+
 def decode_pieces(padded: np.ndarray) -> list[str]:
     """A row of subwords without its padding, which is empty strings."""
     return [piece.decode() for piece in padded if piece]
+
+
+def to_bytes(item: str | bytes) -> bytes:
+    """UTF-8, without lone surrogates, which are no characters."""
+    return item.encode(errors="ignore") if isinstance(item, str) else item

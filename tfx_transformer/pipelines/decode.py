@@ -37,6 +37,11 @@ def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=No
     return {name: result[name] for name in ("tokens", "score", "length")}
 
 
+def add_missing_column(ids):
+    """Ids (B, T) with at least one column, which models need and an empty batch does not have."""
+    return tf.pad(ids, [[0, 0], [0, tf.cast(tf.shape(ids)[1] == 0, tf.int32)]])
+
+
 def count_known(prefix, limit):
     """Number of first columns of a prefix (B, P) without PAD and END, less than every limit."""
     is_known = tf.reduce_all((prefix != PAD) & (prefix != END), axis=0)

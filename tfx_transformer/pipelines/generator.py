@@ -47,7 +47,8 @@ class Generator(Pipeline):
     def _generate(self, text, max_length):
         """Prompts (B,) → continuations, scores and tokens."""
         prompt_length = self.model.max_length - self.max_length
-        prompt = self.tokenizer.encode(text)[:, -prompt_length:].to_tensor(PAD)  # (B, P)
+        ids = self.tokenizer.encode(text)
+        prompt = ids[:, -prompt_length:].to_tensor(PAD)  # (B, P)
         length = tf.reduce_sum(tf.cast(prompt != PAD, tf.int32), axis=1)
         max_length = tf.clip_by_value(max_length, 1, self.max_length)
         decoded = decode(
@@ -64,7 +65,10 @@ class Generator(Pipeline):
         begin = tf.minimum(tf.strings.length(start)[:, None], size)
         n_best = tf.strings.substr(n_best, begin, size)
         tokens = remove_prefix(decoded["tokens"][:, 0], length)[:, :max_length]
-        return text_outputs(self.tokenizer, tokens, n_best, decoded["score"]) | {"prompt": start}
+        return text_outputs(self.tokenizer, tokens, n_best, decoded["score"]) | {
+            "prompt": start,
+            "truncated": ids.row_lengths() > prompt_length,
+        }
 
 
 def remove_prefix(tokens, length):

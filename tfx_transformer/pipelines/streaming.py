@@ -8,6 +8,7 @@ import tensorflow as tf
 from tfx_transformer.data.text.tokenizer import END, PAD, START
 from tfx_transformer.decoding import DECODERS, GreedyDecoder, SamplingDecoder
 from tfx_transformer.decoding.decoder import DecodingCall
+from tfx_transformer.pipelines.base import to_bytes
 
 
 class TextStream:
@@ -37,7 +38,7 @@ class TextStream:
 
         With a seed in the decoder's options the result is the same at every call.
         """
-        ids = self.tokenizer.encode_list([prompt])[0]
+        ids = self.encode(prompt)
         shown = self.tokenizer.decode_list([ids])[0]
         for token in self.tokens(ids, max_length):
             ids = [*ids, token]
@@ -45,6 +46,13 @@ class TextStream:
             if len(text) > len(shown):  # a character of several bytes appears with its last one
                 yield text[len(shown) :]
                 shown = text
+
+    def encode(self, prompt: str) -> list[int]:
+        return self.tokenizer.encode_list([to_bytes(prompt).decode()])[0]
+
+    def truncates(self, prompt: str) -> bool:
+        """Whether a prompt is longer than the model can read; only its end is then read."""
+        return len(self.encode(prompt)) >= self.model.max_length
 
     def tokens(self, ids: list[int], max_length: int) -> Iterator[int]:
         """The tokens that follow, without END."""

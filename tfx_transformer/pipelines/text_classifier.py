@@ -3,10 +3,10 @@
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
-from tfx_transformer.data.text.labeled_batches import encode_rows
+from tfx_transformer.data.text.labeled_batches import add_ends, encode_rows
 from tfx_transformer.pipelines.base import Pipeline, Prediction
 from tfx_transformer.pipelines.classifier import check_class_names, top_classes
-from tfx_transformer.pipelines.decode import known_ids
+from tfx_transformer.pipelines.decode import add_missing_column, known_ids
 from tfx_transformer.runtime import graph
 
 
@@ -40,13 +40,17 @@ class TextClassifier(Pipeline):
         self.predict_ids = graph(
             lambda tokens: self._top_classes(known_ids(tokens, tokenizer)), tokens
         )
-        self.predict = graph(lambda text: self._top_classes(self.read(text)), text)
+        self.predict = graph(self._classify, text)
 
     def signatures(self):
         # "ids" takes token ids with START and END, padded with 0; others are unknown tokens
         return {"serving_default": self.predict, "ids": self.predict_ids}
 
     def _top_classes(self, tokens):
-        # the model needs at least one column, which an empty batch does not have
-        tokens = tf.pad(tokens, [[0, 0], [0, tf.cast(tf.shape(tokens)[1] == 0, tf.int32)]])
-        return top_classes(self.logits(tokens), self.class_names, self.top_k)
+        logits = self.logits(add_missing_column(tokens))
+        return top_classes(logits, self.class_names, self.top_k)
+
+    def _classify(self, text):
+        ids = self.tokenizer.encode(text)
+        tokens = add_ends(self.tokenizer, ids, self.max_length)
+        return self._top_classes(tokens) | {"truncated": ids.row_lengths() > self.max_length - 2}

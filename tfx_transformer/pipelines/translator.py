@@ -6,10 +6,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
-from tfx_transformer.data.text.pair_batches import encode_source
+from tfx_transformer.data.text.pair_batches import append_end
 from tfx_transformer.data.text.tokenizer import END, PAD
 from tfx_transformer.pipelines.base import GeneratedText, Pipeline, decode_pieces
 from tfx_transformer.pipelines.decode import (
+    add_missing_column,
     cross_attention,
     decode,
     known_ids,
@@ -87,10 +88,21 @@ class Translator(Pipeline):
 
     def encode(self, text):
         """Strings (B,) → source ids (B, S) with END, padded."""
-        return encode_source(self.source_tokenizer, text, self.max_length)
+        return self.read(text)[0]
+
+    def read(self, text):
+        """Strings (B,) → source ids (B, S) with END, padded, and which were truncated (B,)."""
+        ids, length = self.source_tokenizer.encode(text), self.max_length - self.add_source_end
+        source = self.end_rows(ids[:, :length]).to_tensor(PAD)
+        return add_missing_column(source), ids.row_lengths() > length
+
+    def end_rows(self, ids):
+        """Source ids (B, ragged) with END."""
+        return append_end(ids)
 
     def _decode_ids(self, source, max_length):
         """Source ids (B, S) with END, padded → tokens (B, n_best, T), score, length (B, n_best)."""
+        source = add_missing_column(source)
         # translations longer than 2 S + 10 tokens are stopped: they only repeat themselves
         length = tf.reduce_sum(tf.cast(source != PAD, tf.int32), axis=1)
         longest = tf.minimum(2 * tf.shape(source)[1] + 10, self.max_length)
@@ -109,7 +121,7 @@ class Translator(Pipeline):
 
     def _translate(self, text, max_length):
         """Strings (B,) → texts, scores, subwords and the alignment."""
-        source = self.encode(text)
+        source, truncated = self.read(text)
         decoded = self._decode_padded(source, max_length)
         tokens = decoded["tokens"]
         # (B, 1); an empty text has an empty translation
@@ -119,6 +131,7 @@ class Translator(Pipeline):
         return text_outputs(self.target_tokenizer, tokens[:, 0], n_best, score) | {
             "source_pieces": self.source_tokenizer.to_pieces(source),
             "alignment": self.align(source, tokens[:, 0]),
+            "truncated": truncated,
         }
 
     def align(self, source, tokens):

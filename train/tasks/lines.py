@@ -47,6 +47,13 @@ def _waiting_lines(file: int) -> Iterator[list[bytes]]:
         yield [rest]
 
 
+def warn_truncated(count: int, advice: str) -> None:
+    """Say on standard error how many texts were truncated, if any."""
+    if count:
+        texts = "1 text was" if count == 1 else f"{count} texts were"
+        print(f"{texts} too long and truncated: {advice}", file=sys.stderr)
+
+
 def read_image_files(files: tuple[str, ...]) -> list[bytes]:
     """All files, before the first result, so that a missing one is reported at once."""
     if not files:

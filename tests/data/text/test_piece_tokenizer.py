@@ -7,7 +7,7 @@ import sentencepiece
 import tensorflow as tf
 
 from tfx_transformer.data import END, PAD, START, UNK, train_tokenizer
-from tfx_transformer.data.text.piece_tokenizer import PieceTokenizer, encode_without_end
+from tfx_transformer.data.text.piece_tokenizer import PieceTokenizer, end_empty_rows
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 TEXTS = ["red cat", "big old dog", "", "  red   dog ", "blue ß cat", "xyz", "ﬁne 🦊"]
@@ -101,8 +101,8 @@ def test_texts_can_be_split_without_a_model(splitter, text, ids):
 
 def test_a_source_can_be_encoded_without_end():
     tokenizer = PieceTokenizer([*SPECIAL, "a", "b"], "characters")
-    ids = encode_without_end(tokenizer, ["abba", "", "b"], max_length=3)
-    assert ids.numpy().tolist() == [[4, 5, 5], [END, PAD, PAD], [5, PAD, PAD]]
+    ids = end_empty_rows(tokenizer.encode(["abb", "", "b"]))
+    assert ids.to_list() == [[4, 5, 5], [END], [5]]
 
 
 def test_the_tokenizer_survives_a_new_seed_and_saving(tokenizer, tmp_path):

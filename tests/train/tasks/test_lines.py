@@ -5,7 +5,12 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tfx_transformer.train.tasks.lines import read_chunks, read_image_file, read_image_files
+from tfx_transformer.train.tasks.lines import (
+    read_chunks,
+    read_image_file,
+    read_image_files,
+    warn_truncated,
+)
 
 
 def test_lines_are_read_without_their_ends_in_chunks(standard_input):
@@ -50,3 +55,11 @@ def test_an_image_is_turned_upright_as_in_training(tmp_path):
     Image.fromarray(pixels).save(tmp_path / "turned.png", exif=exif)
     read = tf.io.decode_image(read_image_file(str(tmp_path / "turned.png")))
     assert read.shape == (10, 6, 3) and read[0].numpy().min() == 255 and not read[9].numpy().any()
+
+
+def test_truncated_texts_are_counted_in_one_line(capsys):
+    for count, start in ((1, "1 text was"), (2, "2 texts were")):
+        warn_truncated(count, "use less")
+        assert capsys.readouterr().err == f"{start} too long and truncated: use less\n"
+    warn_truncated(0, "use less")
+    assert capsys.readouterr().err == ""

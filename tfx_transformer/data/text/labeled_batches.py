@@ -16,7 +16,12 @@ from tfx_transformer.data.text.tokenizer import PAD
 
 def encode_rows(tokenizer, strings, max_length: int) -> tf.Tensor:
     """Strings (B,) → ids (B, T) with START and END, padded; also in a graph."""
-    ids = tokenizer.encode(strings)[:, : max_length - 2]
+    return add_ends(tokenizer, tokenizer.encode(strings), max_length)
+
+
+def add_ends(tokenizer, ids: tf.RaggedTensor, max_length: int) -> tf.Tensor:
+    """Ids (B, ragged) → the first of them with START and END, (B, max_length or less), padded."""
+    ids = ids[:, : max_length - 2]
     ends = [tf.fill([ids.nrows(), 1], id) for id in (tokenizer.start_id, tokenizer.end_id)]
     return tf.concat([ends[0], ids, ends[1]], axis=1).to_tensor(PAD)
 

@@ -91,12 +91,8 @@ class PieceTokenizer(tf.Module):
         return tf.strings.strip(tf.strings.regex_replace(strings, "▁", " "))
 
 
-def encode_without_end(tokenizer: PieceTokenizer, strings, max_length: int) -> tf.Tensor:
-    """Strings (B) → source ids (B, S) of a model that was trained without END behind them.
-
-    An empty text is END alone: no row may be without any token.
-    """
-    ids = tokenizer.encode(strings)[:, :max_length]
+def end_empty_rows(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Sources (B, ragged) of a model that was trained without END: only an empty one is END."""
     is_empty = ids.row_lengths() == 0
     end = tf.ragged.boolean_mask(tf.fill([ids.nrows(), 1], END), is_empty[:, None])  # (B, 0 or 1)
-    return tf.concat([ids, end], axis=1).to_tensor(PAD)
+    return tf.concat([ids, end], axis=1)

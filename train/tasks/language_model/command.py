@@ -5,6 +5,7 @@ import tyro
 from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
 from tfx_transformer.train.options import NO_OPTIONS, Options, given
+from tfx_transformer.train.tasks.lines import warn_truncated
 
 MAX_LENGTH = 200  # tokens, if not given
 
@@ -37,13 +38,16 @@ def generate(
         limited = load_pipeline(model, "language_model", **changes).signatures["limited"]
         outputs = limited(text=tf.constant([prompt]), max_length=tf.constant(length))
         parts = iter([outputs["text"][0].numpy().decode()])
+        truncated = bool(outputs["truncated"][0])
     else:
         run = load_run(model, "language_model")
-        parts = run.task.stream(run.model, **changes)(prompt, length)
+        stream = run.task.stream(run.model, **changes)
+        parts, truncated = stream(prompt, length), stream.truncates(prompt)
     print(prompt, end="", flush=True)
     for part in parts:
         print(part, end="", flush=True)
     print()
+    warn_truncated(truncated, "the model is trained for texts of --data.max-length tokens")
 
 
 COMMAND = generate

@@ -4,7 +4,7 @@ import tyro
 
 from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.train.tasks.lines import read_chunks
+from tfx_transformer.train.tasks.lines import read_chunks, warn_truncated
 
 
 def classify_text(
@@ -26,10 +26,13 @@ def classify_text(
     from tfx_transformer.train.loading import load_pipeline
 
     classifier = load_pipeline(model, "text_classification", top_k=top_k)
+    truncated = 0
     for chunk in [list(text)] if text else read_chunks(16 * batch_size):
         for result, line in zip(classifier.results(chunk, batch_size), chunk, strict=True):
             best = [f"{label} {score:.3f}" for label, score in result.classes[:top_k]]
             print("\t".join([*best, line]), flush=True)
+            truncated += result.truncated
+    warn_truncated(truncated, "the model is trained for texts of --data.max-length tokens")
 
 
 COMMAND = classify_text

@@ -5,7 +5,7 @@ import tyro
 from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
 from tfx_transformer.train.options import NO_OPTIONS, Options, given
-from tfx_transformer.train.tasks.lines import read_chunks
+from tfx_transformer.train.tasks.lines import read_chunks, warn_truncated
 
 
 def translate(
@@ -31,14 +31,16 @@ def translate(
 
     n_best = options.n_best or 1
     translator = load_pipeline(model, "translation", **given(options))
-    chunks = [list(text)] if text else read_chunks(16 * batch_size)
+    truncated, chunks = 0, [list(text)] if text else read_chunks(16 * batch_size)
     for result in (x for chunk in chunks for x in translator.results(chunk, batch_size)):
+        truncated += result.truncated
         if n_best == 1:
             print(result.text, flush=True)
         for candidate, score in result.n_best[:n_best] if n_best > 1 else ():
             print(f"{score:.4f}\t{candidate}", flush=True)
         if alignment:
             print(show_attention(result.alignment, result.pieces, result.source_pieces), flush=True)
+    warn_truncated(truncated, "--max-length sets the length in tokens")
 
 
 COMMAND = translate

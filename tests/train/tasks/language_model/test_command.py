@@ -14,6 +14,8 @@ def test_a_text_is_continued_token_by_token(language_run, capsys):
         main(["generate", folder, "big ", *options, "--seed", seed])
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] != texts[2] and len(texts[0]) > 60  # more than the 32 positions
+    main(["generate", folder, "red rot cat " * 9, "--max-length", "3"])
+    assert "1 text was too long and truncated" in capsys.readouterr().err
     main(["generate", folder, "--max-length", "3"])
     assert len(capsys.readouterr().out) == 4  # without a prompt, three letters
 
@@ -26,6 +28,8 @@ def test_the_export_of_a_language_model_is_used(language_run, tmp_path, capsys):
         main(["generate", folder, "cat ", "--max-length", "6", *options])
     one, two = capsys.readouterr().out.splitlines()[:2]
     assert one == two and one.startswith("cat Katze")
+    main(["generate", served, "cat " * 20, "--max-length", "6"])
+    assert "1 text was too long and truncated" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="top_k of .*served must be as exported"):
         main(["generate", served, "cat", "--top-k", "3"])
 

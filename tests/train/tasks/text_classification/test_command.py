@@ -10,6 +10,9 @@ def test_texts_are_classified_by_a_run_and_by_its_export(
     rows = [line.split("\t") for line in by_run.split("\n")[:-1]]
     assert [row[-1] for row in rows] == texts and {len(row) for row in rows} == {3}
     assert rows[0][0].startswith("dog 0.") and rows[2][0].startswith("cat 0.")
+    main(["classify-text", str(classify_text_run[0]), "big " * 200])
+    line = "1 text was too long and truncated: the model is trained for texts of --data.max-length"
+    assert line in capsys.readouterr().err
     served = str(tmp_path / "served")
     main(["export", str(classify_text_run[0]), "--to", served, "--top-k", "2"])
     assert "needs tensorflow-text: Sentencepiece" in capsys.readouterr().out

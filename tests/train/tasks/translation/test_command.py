@@ -44,6 +44,15 @@ def test_a_line_is_answered_before_the_next_is_written(run):
         assert process.wait(timeout=60) == 0
 
 
+def test_truncated_sentences_are_counted_once(run, capsys):
+    main(["translate", str(run[0]), "red cat", "red cat " * 90, "big dog " * 90])
+    out, err = capsys.readouterr()
+    line = "2 texts were too long and truncated: --max-length sets the length in tokens"
+    assert len(out.splitlines()) == 3 and err.splitlines().count(line) == 1
+    main(["translate", str(run[0]), "red cat"])
+    assert "truncated" not in capsys.readouterr().err
+
+
 def test_a_line_that_is_not_utf_8_is_reported_in_one_line(run, standard_input):
     standard_input(b"red cat\n\xff\xfe\n")
     with pytest.raises(SystemExit, match="line 2 of standard input is not UTF-8"):
