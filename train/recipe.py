@@ -21,7 +21,7 @@ from tfx_transformer.untrusted import read_json, reading
 PATHS = ("train", "validation", "test", "source", "images", "captions", "weights")
 WEIGHTS = ("package", "imagenet")  # instead of a path
 RULES = {  # the ranges of options, by their names
-    check_above_zero: ("clip_norm", "epsilon", "learning_rate"),
+    check_above_zero: ("clip_norm", "epsilon", "learning_rate", "minutes"),
     check_fraction: ("crop_ratio", "layer_decay", "rate"),
     check_positive: (
         *("accumulate", "average", "batch_size", "eval_batches", "eval_images", "eval_sentences"),
@@ -47,6 +47,11 @@ class ModelOptions:
     def of(cls, name: str, variant: str | None = None, /, **options) -> "ModelOptions":
         """`ModelOptions.of("transformer", "small", dropout=0.3)`."""
         return cls(name, variant, options)
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether a variant or sizes are given; otherwise the task proposes sizes."""
+        return self.variant is not None or "dim" in self.options
 
     def replace(self, **options) -> "ModelOptions":
         """The same model with some options changed."""
@@ -96,6 +101,9 @@ class Recipe:
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
     label_smoothing: float = 0.1
     """Probability that is spread evenly over all classes or tokens in the loss."""
+    minutes: float | None = None
+    """Choose the steps, and the sizes if the model has none, so that the whole run takes this long,
+    with its evaluations and the test."""
     steps: int = 10_000
     """Training steps."""
     eval_steps: int = 500
@@ -120,7 +128,7 @@ class Recipe:
         if not getattr(self.data, self.required):  # type: ignore[attr-defined]
             raise ValueError(f"--data.{self.required} must name a source; see --help")
         warmup = self.optimizer.warmup_steps
-        if self.optimizer.schedule == "cosine" and warmup >= self.steps:
+        if self.optimizer.schedule == "cosine" and not self.minutes and warmup >= self.steps:
             raise ValueError(
                 f"--optimizer.warmup-steps must be below --steps; got {warmup} of {self.steps}"
             )

@@ -17,10 +17,11 @@ import numpy as np
 
 from tfx_transformer.files import lock_folder, whole_file, write_file
 from tfx_transformer.train.optimizer import make_optimizer
+from tfx_transformer.train.plan import find_plan, plan_run
 from tfx_transformer.train.recipe import Recipe, absolute_paths
 from tfx_transformer.train.run_folder import check_folder, is_finished, load_run, open_folder
 from tfx_transformer.train.tasks import load_task
-from tfx_transformer.train.tasks.base import Task
+from tfx_transformer.train.tasks.base import Task, timed
 from tfx_transformer.training.callbacks import MetricsLog, Progress, StopAtNaN
 from tfx_transformer.training.checkpoint import Checkpoints, assign_variables
 from tfx_transformer.training.input_wait import InputWait
@@ -35,8 +36,10 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
 
     Ctrl-C and SIGTERM end the run after the current step, with a checkpoint, and raise `Stopped`.
     """
+    begin = time.perf_counter()
     recipe.check()
     folder, recipe = Path(folder), absolute_paths(recipe)
+    recipe = find_plan(recipe, folder)
     check_folder(recipe, folder)
     if is_finished(recipe, folder):
         print(f"{folder} is finished; its scores on the test set are:")
@@ -47,6 +50,8 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
         task.load_data()
         folder.mkdir(parents=True, exist_ok=True)  # only now: bad data writes nothing
         with lock_folder(folder):
+            if recipe.minutes:
+                task = plan_run(task, folder, begin)
             train_task(task, folder, stop)
             return evaluate(folder)
 
@@ -74,9 +79,10 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
 
     # training steps; an evaluation and a checkpoint follow each interval
     evaluator, wait = task.evaluator(model), InputWait()
+    units = task.units_per_batch, task.unit
+    progress = Progress(recipe.steps, step, *units, accumulate, recipe.eval_steps, task.test_ratio)
     while step < recipe.steps and not has_stopped_improving(log, task.metric, recipe.patience):
         steps = min(recipe.eval_steps - step % recipe.eval_steps, recipe.steps - step)
-        progress = Progress(recipe.steps, step, task.units_per_batch, task.unit, accumulate)
         start = time.perf_counter()
         with stop.deferred():
             history = model.fit(
@@ -92,7 +98,8 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
                 checkpoints.save_stopped(step, model)
                 break
             with averaged_weights(model, recipe.optimizer.ema):
-                scores = evaluator(step, folder / f"samples/step_{step:08d}")
+                path = folder / f"samples/step_{step:08d}"
+                scores, progress.eval_seconds = timed(lambda: evaluator(step, path))
                 if as_score(scores[task.metric]) >= best_score(log, task.metric):
                     checkpoints.save_best(step, model)
             scores["loss"] = history.history["loss"][-1]

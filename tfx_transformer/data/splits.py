@@ -8,10 +8,10 @@ SPLITS = ("train", "validation", "test")
 SPLIT_NAMES = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
 
 
-def assign_split(key: str) -> str:
-    """The split of a key, by its SHA-256 hash: a tenth each for validation and test."""
-    tenth = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % 10
-    return {0: "test", 1: "validation"}.get(tenth, "train")
+def assign_split(key: str, parts: int = 10) -> str:
+    """The split of a key, by its SHA-256 hash: one of `parts` each for validation and test."""
+    part = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % parts
+    return {0: "test", 1: "validation"}.get(part, "train")
 
 
 def is_in_split(

@@ -11,51 +11,77 @@ from tqdm import tqdm
 
 from tfx_transformer.files import write_file
 
-FORMAT = "step {n_fmt}/{total_fmt}{postfix}, {remaining} left"
+BAR = "step {n_fmt}/{total_fmt}{postfix} {bar:20}"
+LOG_SECONDS = 30.0  # between two lines in a log
 
 
 class Progress(keras.callbacks.Callback):
-    """Shows step, loss, speed and time left: a bar on a terminal, one line per `fit` in a log.
+    """Shows step, loss, speed and time left: a bar on a terminal, a line every 30 s in a log.
+
+    The time left includes the evaluations and the final test, as soon as one was made.
 
     Args:
         total_steps: of the run.
-        done: steps done before.
+        step: steps done before.
         units_per_batch: target tokens, on average, or images.
         unit: their name.
         accumulate: batches per step.
+        eval_steps: steps between two evaluations.
+        test_ratio: expected time of the final test, in evaluations.
     """
 
     def __init__(
         self,
         total_steps: int,
-        done: int,
+        step: int,
         units_per_batch: float,
         unit: str = "tokens",
         accumulate: int = 1,
+        eval_steps: int | None = None,
+        test_ratio: float = 1.0,
     ):
         super().__init__()
-        self.total_steps, self.done, self.accumulate = total_steps, done, accumulate
-        self.units_per_batch, self.unit = units_per_batch, unit
+        self.total_steps, self.step, self.accumulate = total_steps, step, accumulate
+        self.units_per_batch, self.unit, self.test_ratio = units_per_batch, unit, test_ratio
+        self.eval_steps, self.eval_seconds = eval_steps or total_steps, 0.0
 
     def on_epoch_begin(self, epoch, logs=None):
-        options = {"bar_format": FORMAT + " {bar:20}", "mininterval": 0.5, "smoothing": 0}
-        self.bar = tqdm(total=self.total_steps, initial=self.done, disable=None, **options)
-        self.start = time.perf_counter()
+        self.first, self.start = self.step, time.perf_counter()
+        self.logged = self.start
+        options = {"bar_format": BAR, "mininterval": 0.5}
+        self.bar = tqdm(total=self.total_steps, initial=self.first, disable=None, **options)
 
     def on_train_batch_end(self, batch, logs=None):
-        self.step = self.done + (batch + 1) // self.accumulate
-        self.elapsed = time.perf_counter() - self.start
-        speed = self.units_per_batch * (batch + 1) / self.elapsed
-        self.postfix = f"loss {logs['loss']:.4f}, {speed:,.0f} {self.unit}/s"
-        self.bar.set_postfix_str(self.postfix, refresh=False)
-        self.bar.update(self.step - self.bar.n)
+        self.step, now = self.first + (batch + 1) // self.accumulate, time.perf_counter()
+        self.batches_per_second, self.loss = (batch + 1) / (now - self.start), logs["loss"]
+        if not self.bar.disable:
+            self.bar.set_postfix_str(self.describe(), refresh=False)
+            self.bar.update(self.step - self.bar.n)
+        elif now - self.logged > LOG_SECONDS:
+            self.logged = now
+            self.log()
 
     def on_epoch_end(self, epoch, logs=None):
         if self.bar.disable:  # not a terminal
-            options = {"postfix": self.postfix, "bar_format": FORMAT, "initial": self.done}
-            line = tqdm.format_meter(self.step, self.total_steps, self.elapsed, **options)
-            print(line, file=sys.stderr, flush=True)
+            self.log()
         self.bar.close()
+
+    def log(self) -> None:
+        line = f"step {self.step:,}/{self.total_steps:,}, {self.describe()}"
+        print(line, file=sys.stderr, flush=True)
+
+    def describe(self) -> str:
+        """Loss, speed and time left."""
+        speed = self.units_per_batch * self.batches_per_second
+        left = tqdm.format_interval(int(self.seconds_left()))
+        return f"loss {self.loss:.4f}, {speed:,.0f} {self.unit}/s, {left} left"
+
+    def seconds_left(self) -> float:
+        """Of the whole run, with the evaluations and the final test."""
+        steps = self.total_steps - self.step
+        evaluations = math.ceil(steps / self.eval_steps) + self.test_ratio
+        training = steps * self.accumulate / self.batches_per_second
+        return training + evaluations * self.eval_seconds
 
 
 class StopAtNaN(keras.callbacks.Callback):

@@ -18,6 +18,7 @@ from tfx_transformer.training.callbacks import MetricsLog
 from tfx_transformer.training.losses import TokenCrossentropy
 
 SPLITS = ("train", "validation", "test")
+MIN_STEPS = 1000  # of a planned run, if there is time
 
 
 class Task(abc.ABC):
@@ -33,6 +34,8 @@ class Task(abc.ABC):
         unit: what the training speed counts.
         data: training batches.
         units_per_batch: mean number of units in a batch.
+        useful_epochs: how often a planned run sees the data at least and at most.
+        batches_follow_model: whether the batches depend on the model's options.
     """
 
     noun: ClassVar[str]
@@ -41,6 +44,8 @@ class Task(abc.ABC):
     unit: ClassVar[str]
     data: Any
     units_per_batch: float
+    useful_epochs: ClassVar[tuple[int, int]] = (6, 60)
+    batches_follow_model: ClassVar[bool] = False
 
     def __init__(self, recipe: Recipe):
         self.recipe: Any = recipe
@@ -53,7 +58,7 @@ class Task(abc.ABC):
     def check(self) -> None:
         """Raises if an option of the model or the decoder is wrong; reads no data."""
         own = self.recipe.model
-        if not getattr(self.recipe, "weights", ""):  # which may give the sizes
+        if own.is_sized and not getattr(self.recipe, "weights", ""):  # which may give the sizes
             try:
                 new_model(own.name, own.variant, **own.options | self.example_options())
             except ValueError as error:
@@ -89,6 +94,34 @@ class Task(abc.ABC):
     def batches(self, done: int) -> tf.data.Dataset:
         """The training batches from number `done` on."""
         return self.data.stream(*divmod(done, self.data.steps_per_epoch))
+
+    def sizes(self) -> list[Any]:
+        """Recipes for the data, from small to large models; the recipe itself if it has sizes."""
+        return [self.recipe]
+
+    def useful_steps(self) -> tuple[int, int]:
+        """How many training steps are enough to try a larger model, and at most useful."""
+        enough, most = (epochs * self.data.steps_per_epoch for epochs in self.useful_epochs)
+        return max(enough, MIN_STEPS), max(most, 2 * MIN_STEPS)
+
+    def evaluation_seconds(self, model) -> tuple[float, float]:
+        """Seconds of an evaluation during training and of the final test."""
+        evaluator = self.evaluator(model)
+        evaluator.evaluate()  # traces
+        _, seconds = timed(evaluator.evaluate)
+        return seconds, self.test_ratio * seconds
+
+    @property
+    def test_ratio(self) -> float:
+        """The time of the final test, about, in evaluations during training."""
+        return 1.0
+
+    def describe_plan(self) -> str:
+        """The data and the model of a planned run, in one line."""
+        own = self.recipe.model
+        sizes = {k: v for k, v in own.options.items() if k in ("dim", "depth", "image_size")}
+        shown = ", ".join(f"{name} {value}" for name, value in sizes.items())
+        return f"{self.recipe.data} → {own.name} {own.variant or ''} {shown}".rstrip()
 
     @abc.abstractmethod
     def restore(self, folder: Path) -> None:

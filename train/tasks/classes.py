@@ -69,6 +69,17 @@ class ClassTask(Task):
             lambda: self.probabilities(classifier, inputs), labels, self.class_names
         )
 
+    @property
+    def test_ratio(self):
+        return len(self.splits["test"]) / len(self.splits["validation"])
+
+    def describe_plan(self):
+        splits, own = self.splits["train"], self.recipe.model.options
+        size = f"{own['image_size']} pixels, " if "image_size" in own else ""
+        depth = f"{own['depth']} blocks of {own['dim']}" if "dim" in own else self.recipe.model.name
+        count = f"{len(splits):,} {self.unit} of {len(self.class_names)} classes"
+        return f"{count} → {size}{depth}"
+
     def test(self, run, data, **options):
         """The confusion matrix is plotted too."""
         from tfx_transformer.visualization.images import plot_confusion

@@ -5,6 +5,7 @@ from tfx_transformer.pipelines import Classifier
 from tfx_transformer.train.run_folder import write_skipped
 from tfx_transformer.train.tasks.base import SPLITS, refuse
 from tfx_transformer.train.tasks.classes import ClassTask
+from tfx_transformer.train.tasks.classification.sizes import propose_sizes
 from tfx_transformer.train.tasks.pretrained import (
     assign_pretrained,
     check_normalization,
@@ -17,6 +18,7 @@ class ClassificationTask(ClassTask):
     """Classification of images."""
 
     noun, kind, unit = "classifier", "classifier", "images"
+    useful_epochs, batches_follow_model = (12, 200), True
 
     def load_data(self):
         recipe = self.recipe
@@ -40,6 +42,11 @@ class ClassificationTask(ClassTask):
         super().prepare(folder, replicas)
         write_skipped(folder, self.splits)
         print(self.data, self.splits["validation"], self.splits["test"], sep="\n")
+
+    def sizes(self):
+        if self.recipe.weights:
+            return super().sizes()
+        return propose_sizes(self.recipe, self.splits["train"])
 
     def new_model(self):
         """The model with its initial weights; sizes not given are those of pretrained weights."""

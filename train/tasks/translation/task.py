@@ -6,10 +6,12 @@ from pathlib import Path
 
 from tfx_transformer.convert.marian import is_marian, load_marian, read_config, read_decoder
 from tfx_transformer.data import PairBatches, Pairs, Tokenizer, load_pairs, train_tokenizer
+from tfx_transformer.data.splits import assign_split
 from tfx_transformer.pipelines import Translator
 from tfx_transformer.train.options import DecodingOptions, decoder_spec
 from tfx_transformer.train.tasks.base import SPLITS, Evaluation, Evaluator, Task, timed
 from tfx_transformer.train.tasks.translation import TranslationData
+from tfx_transformer.train.tasks.translation.sizes import propose_sizes
 from tfx_transformer.training.metrics import translation_scores
 from tfx_transformer.training.token_metrics import TokenMetrics
 
@@ -59,6 +61,36 @@ class TranslationTask(Task):
         sizes = {"token_budget": data.token_budget, "max_length": data.max_length}
         return TokenMetrics(model, PairBatches(pairs, *self.tokenizers, **sizes, seed=None))
 
+    def sizes(self):
+        return propose_sizes(self.recipe, len(self.pairs["train"]))
+
+    @property
+    def test_ratio(self):
+        count = min(self.recipe.eval_sentences, len(self.pairs["validation"]))
+        return 2.5 * len(self.pairs["test"]) / count  # a beam takes longer than greedy decoding
+
+    def evaluation_seconds(self, model):
+        """The untrained model does not end its sentences, so the length is limited here."""
+        recipe, pairs = self.recipe, self.pairs["validation"]
+        count = min(64, len(pairs))
+        length = int(1.3 * self.data.num_tokens[1] / len(self.pairs["train"])) + 2
+        seconds = []
+        for kind in ("greedy", "beam"):
+            spec = decoder_spec(recipe.decoding) if kind == "beam" else "greedy"
+            translator = Translator(model, *self.tokenizers, spec, length)
+            translator(pairs.source[:2])  # traces
+            seconds.append(timed(lambda t=translator: t(pairs.source[:count]))[1] / count)
+        greedy, beam = seconds
+        whole = 2 * len(pairs) * greedy if recipe.average > 1 else 0.0  # to choose the weights
+        shown = min(recipe.eval_sentences, len(pairs))
+        return shown * greedy, len(self.pairs["test"]) * beam + whole
+
+    def describe_plan(self):
+        own, pairs = self.recipe.model.options, self.pairs["train"]
+        tokens = self.units_per_batch * self.data.steps_per_epoch
+        depth = f"{own['depth']} + {own['depth']} blocks of {own['dim']}" if "dim" in own else ""
+        return f"{len(pairs):,} pairs, {tokens / 1e6:.1f} M target tokens → {depth}"
+
     def evaluator(self, model):
         pairs, count = self.pairs["validation"], self.recipe.eval_sentences
         translator = Translator(model, *self.tokenizers, "greedy", self.recipe.data.max_length)
@@ -102,9 +134,26 @@ def load_split(data: TranslationData, split: str = "test") -> Pairs:
     spec = getattr(data, split) or data.train
     spec = spec[0] if len(spec) == 1 else list(spec)
     has_splits = isinstance(spec, str) and spec.startswith(("tfds:", "embedded:"))
-    if split != "train" and not getattr(data, split) and not has_splits:
-        raise ValueError(f"--data.{split} must name a source: files have no splits of their own")
-    return load_pairs(spec, split if has_splits else "train")
+    pairs = load_pairs(spec, split if has_splits else "train")
+    missing = [name for name in SPLITS[1:] if not getattr(data, name)]
+    if has_splits or not missing or (split != "train" and split not in missing):
+        return pairs
+    return hold_out(pairs, split, missing)
+
+
+def hold_out(pairs: Pairs, split: str, missing: list[str]) -> Pairs:
+    """The pairs of a split, where those `missing` are held out from files of training pairs.
+
+    Each gets a tenth of the pairs, at most about 1,000, by a hash of the source: equal sources are
+    in the same split.
+    """
+    parts = max(10, len(pairs) // 1000)
+    found = [assign_split(source, parts) for source in pairs.source]
+    rows = [i for i, x in enumerate(found) if (x if x in missing else "train") == split]
+    if not rows:
+        raise ValueError(f"--data.{split} must name a source: {pairs.name} is too small to split")
+    source, target = ([side[i] for i in rows] for side in (pairs.source, pairs.target))
+    return Pairs(f"{pairs.name} ({split})", source, target, pairs.skipped)
 
 
 def make_tokenizers(data: TranslationData, pairs: Pairs, folder: Path) -> None:

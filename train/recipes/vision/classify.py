@@ -1,0 +1,25 @@
+"""Your own images in folders by class: image size, model and steps follow from data and time.
+
+A compact transformer: convolutions, then attention. The plan is printed before training and kept
+in plan.json. To fine-tune a checkpoint of timm, Hugging Face or AugReg with a new head: `--weights
+model.safetensors --model.variant s16 --optimizer.learning-rate 1e-4 --optimizer.layer-decay 0.75`;
+for DeiT also `--data.normalization imagenet`.
+
+Run:     tfx-transformer train classify --data.source photos/ --minutes 20
+Time:    20 minutes, or --minutes
+Result:  not measured: it depends on the images
+"""
+
+from dataclasses import replace
+
+from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.train.recipe import ADAMW, ModelOptions
+from tfx_transformer.train.tasks.classification import ClassificationData, ClassificationRecipe
+
+RECIPE = ClassificationRecipe(
+    data=ClassificationData(batch_size=64),
+    augment=Augmentation(crop="resized", min_area=0.3, flip=True, rand_augment=2, magnitude=5.0),
+    model=ModelOptions("vit"),
+    optimizer=replace(ADAMW, learning_rate=1.5e-3, warmup_steps=500, clip_norm=1.0),
+    minutes=20,
+)
