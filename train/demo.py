@@ -69,7 +69,7 @@ next:
   tfx-transformer plot {folder}/translator/run "red apple" --format svg
   tfx-transformer train translate_emoji --folder runs/de --data.train embedded:emoji/en-de
   tfx-transformer train translate_multi30k --help     # your own sentences
-  tfx-transformer train classify_folder --help        # your own images
+  tfx-transformer train classify --help               # your own images
 """)
     return scores
 

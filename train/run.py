@@ -9,6 +9,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
                 break
             with averaged_weights(model, recipe.optimizer.ema):
                 path = folder / f"samples/step_{step:08d}"
-                scores, progress.eval_seconds = timed(lambda: evaluator(step, path))
+                scores, progress.eval_seconds = timed(partial(evaluator, step, path))
                 if as_score(scores[task.metric]) >= best_score(log, task.metric):
                     checkpoints.save_best(step, model)
             scores["loss"] = history.history["loss"][-1]

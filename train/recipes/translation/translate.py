@@ -1,4 +1,4 @@
-"""Your own sentence pairs: vocabulary, model and steps follow from the data and the time.
+"""Your own sentence pairs; model and steps are chosen for your time: not measured.
 
 Without `--data.validation` and `--data.test` a part of the training pairs is held out. The plan
 is printed before training and kept in plan.json.

@@ -1,4 +1,4 @@
-"""Your own images in folders by class: image size, model and steps follow from data and time.
+"""Your own images in folders by class; model and steps are chosen for your time: not measured.
 
 A compact transformer: convolutions, then attention. The plan is printed before training and kept
 in plan.json. To fine-tune a checkpoint of timm, Hugging Face or AugReg with a new head: `--weights

@@ -35,10 +35,24 @@ def test_a_source_with_splits_serves_for_all(split):
     assert pairs.name == f"embedded:emoji/en-ko ({split})" and len(pairs) > 300
 
 
-def test_files_must_be_named_for_every_split(recipe_of):
-    data = dataclasses.replace(recipe_of().data, validation=())
-    with pytest.raises(ValueError, match="data.validation must name a source: files have no"):
-        load_split(data, "validation")
+def test_splits_that_are_not_named_are_held_out_from_the_training_files(tmp_path):
+    lines = [f"{'very ' * (i // 400)}{i % 400}" for i in range(800)]
+    lines += lines[:50]  # equal sources are in one split
+    (tmp_path / "a.en").write_text("\n".join(lines))
+    (tmp_path / "a.de").write_text("\n".join(lines))
+    data = TranslationData(train=(str(tmp_path / "a.en"), str(tmp_path / "a.de")))
+    splits = [load_split(data, split) for split in ("train", "validation", "test")]
+    sources = [set(split.source) for split in splits]
+    assert set.union(*sources) == set(lines) and sum(map(len, sources)) == 800  # disjoint
+    assert all(50 < len(split) < 110 for split in splits[1:])
+    assert all(split.source == split.target for split in splits)
+    named = dataclasses.replace(data, test=data.train)
+    assert load_split(named, "test").source == lines
+    assert set(load_split(named, "train").source) == sources[0] | sources[2]
+    (tmp_path / "a.en").write_text("one")
+    (tmp_path / "a.de").write_text("eins")
+    with pytest.raises(ValueError, match="--data.test must name a source: .* is too small to spl"):
+        load_split(data, "test")
 
 
 def test_two_vocabularies_have_two_tables(recipe_of, tmp_path):
