@@ -7,6 +7,7 @@ import pytest
 from tfx_transformer.data import END, START
 from tfx_transformer.train.recipes import RECIPES
 from tfx_transformer.train.run_folder import load_run
+from tfx_transformer.train.tasks.translation import TranslationData
 from tfx_transformer.train.tasks.translation.task import TranslationTask, load_split
 
 
