@@ -27,7 +27,7 @@ FORMATS = tuple(module.name for module in pkgutil.iter_modules([str(EXPORT_FOLDE
 def demo(folder: str = "runs/demo") -> None:
     """Train, export, serve and plot a small translator and a small classifier.
 
-    The data are embedded: emoji names, English → Korean, and handwritten digits.
+    The data are embedded: dates, amounts and lists, English → Korean, and handwritten digits.
 
     Args:
         folder: where everything is written.

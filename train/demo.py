@@ -1,10 +1,11 @@
-"""The main job in one command, twice: from embedded data to a served SavedModel.
+"""The demo: trains, exports, serves and plots a translator and an image classifier.
 
-A translator of emoji names, English → Korean, and a classifier of handwritten digits.
+The data are embedded: dates, times, amounts and lists by CLDR, English → Korean, and scans of
+handwritten digits (MNIST).
 
 Run:     make demo
-Time:    5 minutes on 2 cores
-Result:  28.0 BLEU, chrF 41.2 on phrases with new words; nearest neighbor: 40.0, 47.0
+Time:    4 minutes on 2 cores
+Result:  98.4 BLEU, 96.4 % exact; 98.2 % of the scans
 """
 
 import shutil
@@ -25,6 +26,7 @@ from tfx_transformer.train.tasks.translation.task import load_split
 from tfx_transformer.training.metrics import translation_scores
 from tfx_transformer.visualization.images import plot_predictions
 
+EXAMPLE = "Wednesday, November 18, 2026"  # year, month, day and weekday change places in Korean
 # what a server does: TensorFlow, and no import of this package
 TRANSLATE = """
 import sys
@@ -51,12 +53,12 @@ def run(folder: str = "runs/demo", translation=None, classification=None) -> dic
 
     Args:
         folder: where everything is written; a second call continues where the first one stopped.
-        translation: another recipe than `translate_emoji`.
-        classification: another recipe than `classify_digits`.
+        translation: another recipe than `translate_cldr`.
+        classification: another recipe than `classify_mnist`.
     """
     start, to = time.perf_counter(), Path(folder)
-    scores = show_translation(translation or RECIPES["translate_emoji"], to / "translator")
-    scores |= show_classification(classification or RECIPES["classify_digits"], to / "classifier")
+    scores = show_translation(translation or RECIPES["translate_cldr"], to / "translator")
+    scores |= show_classification(classification or RECIPES["classify_mnist"], to / "classifier")
     print(f"""
 {folder}/translator, {folder}/classifier
   run         recipe, checkpoints, metrics, model.keras
@@ -64,12 +66,15 @@ def run(folder: str = "runs/demo", translation=None, classification=None) -> dic
   pictures    alignment, heads, rollout, learning curves …
 took {time.perf_counter() - start:.0f} s
 
+type your own phrases:
+  source .venv/bin/activate
+  tfx-transformer translate {folder}/translator/served
+
 next:
-  tfx-transformer translate {folder}/translator/served "woman astronaut" --alignment
-  tfx-transformer plot {folder}/translator/run "red apple" --format svg
-  tfx-transformer train translate_emoji --folder runs/de --data.train embedded:emoji/en-de
-  tfx-transformer train translate_multi30k --help     # your own sentences
-  tfx-transformer train classify --help               # your own images
+  tfx-transformer plot {folder}/translator/run "{EXAMPLE}" --format svg
+  tfx-transformer train translate_cldr --folder runs/fr --data.train embedded:cldr/en-fr
+  tfx-transformer train translate --data.train a.en a.fr --minutes 30    # your own sentences
+  tfx-transformer train classify --data.source photos/ --minutes 20      # your own images
 """)
     return scores
 
@@ -90,17 +95,19 @@ def show_translation(recipe: Recipe, folder: Path) -> dict[str, float]:
     nearest = translation_scores(nearest_neighbor(known, test.source), test.target)
     phrases = test.source[:: -(-len(test) // 8)]  # eight, evenly spaced
     answers = serve(TRANSLATE, served, phrases)
-    loaded.task.plot(loaded, max(phrases, key=len), to=folder / "pictures")
+    references = test.target[:: -(-len(test) // 8)]
+    is_default = recipe is RECIPES["translate_cldr"]
+    shown = EXAMPLE if is_default else max(phrases, key=len)
+    loaded.task.plot(loaded, shown, to=folder / "pictures")
 
-    print(
-        f"\n{'not in the training set':<42}{'by the SavedModel, in a process without this package'}"
-    )
-    for phrase, answer in zip(phrases, answers, strict=True):
-        print(f"{phrase:<41} {answer}")
-    print(f"\non {len(test)} test phrases{'BLEU':>16}{'chrF':>8}")
+    print("\nnot in the training set → by the SavedModel, in a process without this package:")
+    for phrase, answer, reference in zip(phrases, answers, references, strict=True):
+        wrong = "" if answer == reference else f"    (reference: {reference})"
+        print(f"  {phrase} → {answer}{wrong}")
+    print(f"\non {len(test)} test phrases{'BLEU':>16}{'exact':>10}")
     for name, found in (("the Transformer", scores), ("nearest neighbor", nearest)):
-        print(f"  {name:<24}{found['bleu']:>12.1f}{found['chrf']:>8.1f}")
-    print()
+        print(f"  {name:<24}{found['bleu']:>12.1f}{found['exact_match']:>8.1f} %")
+    print(f"alignment of “{shown}”: {folder}/pictures/alignment.png\n")
     return {"bleu": scores["bleu"], "nearest": nearest["bleu"]}
 
 

@@ -22,7 +22,13 @@ def test_the_demo_trains_serves_and_plots(
     shown = capsys.readouterr().out
     assert scores["bleu"] > 60 and f"{scores['nearest']:.1f}" in shown
     assert scores["accuracy"] > 85 and f"{scores['accuracy']:.1f} % right" in shown
-    for line in ("in a process without this package", "BLEU", "next:"):
+    for line in (
+        "in a process without this package",
+        "BLEU",
+        "exact",
+        "type your own phrases:",
+        "next:",
+    ):
         assert line in shown
     for name, picture in (("translator", "alignment"), ("classifier", "rollout")):
         assert (tmp_path / name / "served/saved_model.pb").exists()

@@ -1,6 +1,6 @@
 """Embedded 8 × 8 digits, compact ViT (0.1 M parameters), 1 min on 2 cores: 100 %.
 
-The 1,797 scans come with scikit-learn. `make demo` runs this recipe.
+The 1,797 scans come with scikit-learn.
 
 Run:     tfx-transformer train classify_digits
 Time:    1 minute on 2 cores
