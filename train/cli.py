@@ -165,7 +165,7 @@ def plot(
         run: the run folder.
         what: a text, or an image file.
         to: folder of the pictures; `pictures` in the run folder if None.
-        layer: which block; -1 is the last.
+        layer: which block, counted from 1; -1 is the last.
         word: the source word whose attention is plotted; the longest if None.
         format: of the files.
     """

@@ -23,6 +23,7 @@ from tfx_transformer.visualization.attention import (
 WEIGHTS = np.array([[1.0, 0.0, 0.0], [0.1, 0.9, 0.0]])
 KOREAN = ["▁빨간", "▁사과", "</s>"]
 JAPANESE = ["▁国際", "学校", "に", "通って", "います", "。", "</s>"]
+READABLE = {"ko": ["빨간", "사과", "(end)"], "ja": [JAPANESE[0][1:], *JAPANESE[1:-1], "(end)"]}
 EUROPEAN = ["▁Straße", "▁läuft", "▁cœur", "▁élève", "$x$"]
 
 
@@ -71,19 +72,19 @@ def test_threads_plot_the_same_and_change_no_setting(tmp_path):
     assert {key: matplotlib.rcParams[key] for key in matplotlib.rcParams} == settings
 
 
-def test_the_brightest_cell_has_the_largest_weight(tmp_path):
+def test_the_darkest_cell_has_the_largest_weight(tmp_path):
     weights = np.full((3, 4), 0.01)
     weights[2, 1] = 0.5
     pixels = imread(plot_attention(weights, tmp_path / "x.png", "xyz", "abcd", "t"))[..., :3]
-    bright = np.isclose(pixels, matplotlib.colormaps["viridis"](1.0)[:3], atol=0.02).all(axis=-1)
-    dark = np.isclose(pixels, matplotlib.colormaps["viridis"](0.02)[:3], atol=0.02).all(axis=-1)
+    dark = np.isclose(pixels, matplotlib.colormaps["Blues"](1.0)[:3], atol=0.01).all(axis=-1)
+    bright = np.isclose(pixels, matplotlib.colormaps["Blues"](0.02)[:3], atol=0.01).all(axis=-1)
     rows, columns = (
         np.flatnonzero(count > count.max() / 2)
         for count in ((bright | dark).sum(axis=i) for i in (1, 0))
     )
     cell = np.ptp(rows) / 3  # pixels; cells are squares
     assert cell > 45 and np.ptp(columns) / 4 == pytest.approx(cell, abs=1)
-    cells = bright[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    cells = dark[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     np.testing.assert_allclose(np.argwhere(cells).mean(axis=0), [2.5 * cell, 1.5 * cell], atol=2)
 
 
@@ -98,7 +99,11 @@ def test_rows_are_queries_and_wide_keys_are_rotated(saved, tmp_path):
     plot_attention(attention(3, 7), tmp_path / "x.png", KOREAN, JAPANESE, "$\\alpha$ is no formula")
     plot_attention(attention(7, 3), tmp_path / "x.png", JAPANESE, ["a", "b", "사"])
     for figure, queries, keys, angle in zip(
-        saved, (KOREAN, JAPANESE), (JAPANESE, ["a", "b", "사"]), (45, 0), strict=True
+        saved,
+        (READABLE["ko"], READABLE["ja"]),
+        (READABLE["ja"], ["a", "b", "사"]),
+        (45, 0),
+        strict=True,
     ):
         axes = figure.axes[0]
         assert labels(axes.yaxis) == queries and labels(axes.xaxis) == keys
@@ -134,8 +139,26 @@ def test_a_plot_has_a_maximum_size_and_its_labels_do_not_overlap(length, saved, 
 
 def test_rows_and_columns_without_labels_are_numbered(saved, tmp_path):
     plot_mask(np.ones((2, 3), bool), tmp_path / "x.png")
-    assert labels(saved[0].axes[0].xaxis) == ["0", "1", "2"]
-    assert labels(saved[0].axes[0].yaxis) == ["0", "1"]
+    assert labels(saved[0].axes[0].xaxis) == ["1", "2", "3"]
+    assert labels(saved[0].axes[0].yaxis) == ["1", "2"]
+
+
+def test_the_axes_are_named(saved, tmp_path):
+    plot_attention(WEIGHTS, tmp_path / "x.png")
+    plot_heads(WEIGHTS[None], tmp_path / "x.png", names=("translation", "source"))
+    plot_mask(WEIGHTS > 0, tmp_path / "x.png")
+    names = [(figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) for figure in saved]
+    assert names == [("from token", "to token"), ("translation", "source"), names[0]]
+
+
+def test_nearly_equal_weights_have_nearly_one_color(saved, tmp_path):
+    even = 0.1 + 0.001 * attention(2, 5, 5)
+    plot_attention(even[0], tmp_path / "x.png")
+    plot_heads(even, tmp_path / "x.png")
+    for figure in saved:
+        image = figure.axes[0].images[0]
+        assert image.get_clim()[0] == 0
+        assert np.ptp(image.cmap(image.norm(image.get_array())), axis=(0, 1)).max() < 0.03
 
 
 @pytest.mark.parametrize(
@@ -146,7 +169,8 @@ def test_heads_share_colors_and_outer_labels(num_heads, grid, left, bottom, save
     weights = attention(num_heads, 7, 3)
     plot_heads(weights, tmp_path / "x.png", JAPANESE, KOREAN)
     *panels, bar = saved[0].axes
-    assert len(panels) == num_heads and bar.get_ylabel() == "weight"
+    assert len(panels) == num_heads and bar.get_ylabel() == "attention weight"
+    assert [panel.get_title() for panel in panels] == [f"head {i + 1}" for i in range(num_heads)]
     for panel, values in zip(panels, weights, strict=True):
         np.testing.assert_allclose(panel.images[0].get_array(), values)
         assert panel.images[0].get_clim() == (0, weights.max())
@@ -174,9 +198,12 @@ def test_the_lines_of_a_word_end_at_the_keys_of_each_head(num_heads, saved, tmp_
     np.testing.assert_allclose(plotted, weights / weights.max())
     assert (np.diff(lines.get_linewidths()) >= 0).all()  # the strongest is thickest, and on top
     np.testing.assert_allclose(boxes[:, :, 3].T, weights / weights.max())
-    assert labels(left.yaxis) == labels(right.yaxis) == JAPANESE
+    assert labels(left.yaxis) == labels(right.yaxis) == READABLE["ja"]
     marked = [text.get_text() for text in left.get_yticklabels() if text.get_bbox_patch()]
-    assert marked == [JAPANESE[word]]
+    assert marked == [READABLE["ja"][word]]
+    heads = [text.get_text() for text in right.get_xticklabels()]
+    assert heads == [str(head + 1) for head in range(num_heads)]
+    assert right.get_xlabel() == f"darkest: {weights.max():.2f}"
 
 
 def test_the_waves_are_ordered_from_fast_to_slow_in_both_memory_layouts(saved, tmp_path):
@@ -220,9 +247,9 @@ def test_text_output_shows_the_same():
 def test_text_output_is_aligned_for_wide_letters_and_long_words():
     weights = [[0.1, 0.9, 0.0], [0.5, 0.3, 0.7]]
     assert show_attention(weights, ["사과나", "</s>"], ["▁red", "リンゴ", "a"]).splitlines() == [
-        "        ▁red リンゴ a",
-        "사과나      ███████  ",
-        "  </s> ▒▒▒▒▒░░░░░░░▓▓",
+        "        red リンゴ ·a",
+        "사과나     ███████   ",
+        " (end) ▒▒▒▒░░░░░░░▓▓▓",
     ]
 
 

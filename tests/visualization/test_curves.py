@@ -19,7 +19,8 @@ RECORDS = [
 def test_the_curves_are_the_records_and_the_best_bleu_is_marked(saved, tmp_path):
     plot_curves(RECORDS, tmp_path / "x.png")
     loss, perplexity, bleu = saved[0].axes  # chrF was not recorded
-    assert [axes.get_title() for axes in saved[0].axes] == ["loss", "perplexity", "BLEU"]
+    titles = [axes.get_title() for axes in saved[0].axes]
+    assert titles == ["loss", "validation perplexity", "validation BLEU"]
     np.testing.assert_allclose(loss.lines[0].get_xydata(), [[250, 5], [500, 2.5], [1000, 2]])
     np.testing.assert_allclose(perplexity.lines[0].get_ydata(), [140, 11, 8])
     assert (loss.get_yscale(), perplexity.get_yscale()) == ("linear", "log")
@@ -31,7 +32,36 @@ def test_the_curves_are_the_records_and_the_best_bleu_is_marked(saved, tmp_path)
     assert bleu.get_legend().texts[0].get_text() == "best: 21.00 at step 500"
 
 
-@pytest.mark.parametrize("name, title", [("bleu_4", "BLEU-4"), ("accuracy", "accuracy, %")])
+@pytest.mark.parametrize(
+    "validation, expected",
+    [
+        ([{"validation_loss": 2.0}, {"validation_loss": 1.0, "perplexity": 9.0}], [2, 1]),
+        ([{"perplexity": math.exp(3)}, {"perplexity": math.exp(2)}], [3, 2]),
+        ([{"perplexity": math.nan}, {"perplexity": 1.0}], [0]),
+        ([{}, {}], None),
+    ],
+)
+def test_training_and_validation_loss_are_in_one_panel(validation, expected, saved, tmp_path):
+    lines = [{"step": 10 * i, "loss": 3.0} | own for i, own in enumerate(validation)]
+    plot_curves(lines, tmp_path / "x.png")
+    axes = saved[0].axes[0]
+    both = {"training": [3, 3]} | ({"validation": expected} if expected else {})
+    for line, (name, values) in zip(axes.lines, both.items(), strict=True):
+        assert line.get_label() == name and line.get_ydata() == pytest.approx(values)
+    assert [text.get_text() for text in axes.get_legend().texts] == list(both)
+    assert len({line.get_color() for line in axes.lines}) == len(both)
+
+
+def test_a_loss_that_falls_by_more_than_ten_times_has_a_log_scale(saved, tmp_path):
+    for last in (0.5, 0.2):
+        lines = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": 1.0, "validation_loss": last}]
+        plot_curves(lines, tmp_path / "x.png")
+    assert [figure.axes[0].get_yscale() for figure in saved] == ["linear", "log"]
+
+
+@pytest.mark.parametrize(
+    "name, title", [("bleu_4", "validation BLEU-4"), ("accuracy", "validation accuracy, %")]
+)
 def test_the_best_bleu_4_and_accuracy_are_marked(name, title, saved, tmp_path):
     plot_curves(
         [{"step": 20 * i, name: value} for i, value in enumerate([3, 9, 7])], tmp_path / "x.png"

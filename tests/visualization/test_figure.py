@@ -11,6 +11,7 @@ from tfx_transformer.visualization.figure import (
     check_images,
     grid_shape,
     make_panels,
+    plot_image,
     save_figure,
 )
 
@@ -25,6 +26,22 @@ def test_the_fonts_are_set_text_by_text_and_no_setting_changes(tmp_path):
     for text in (axes.title, *axes.get_xticklabels(), *axes.get_yticklabels()):
         assert text.get_fontfamily() == ["DejaVu Sans", "IPAexGothic", "NanumGothic"]
     assert {key: matplotlib.rcParams[key] for key in matplotlib.rcParams} == settings
+
+
+def test_a_long_title_is_broken_into_lines(boxes, tmp_path):
+    figure, _ = make_panels(1, 4, 2)
+    save_figure(figure, tmp_path / "x.png", "사과 " * 20 + "\n" + "word " * 20)
+    lines = figure.get_suptitle().splitlines()
+    assert "".join(lines).replace(" ", "") == "사과" * 20 + "word" * 20
+    assert all(line.count(" ") > 1 for line in lines)
+    left, _, right, _ = boxes([figure._suptitle])[0]
+    assert right - left < 1.1 * figure.bbox.width
+
+
+def test_pictures_of_few_pixels_are_smooth():
+    _, (axes,) = make_panels(1, 4, 2)
+    for side, interpolation in ((8, "bicubic"), (200, "auto")):
+        assert plot_image(axes, np.ones((side, side, 3))).get_interpolation() == interpolation
 
 
 def test_a_letter_without_a_font_gives_a_warning(tmp_path):

@@ -12,6 +12,7 @@ from tfx_transformer.visualization.fonts import (
     pad_left,
     shorten,
     text_columns,
+    wrap,
 )
 
 
@@ -76,3 +77,9 @@ def test_a_korean_or_japanese_letter_is_two_columns_wide(text, columns):
 )
 def test_a_long_text_is_cut_to_its_columns(text, short):
     assert shorten(text, 5) == short
+
+
+def test_lines_are_wrapped_by_columns():
+    assert wrap("red apples and pears", 10) == "red apples\nand pears"
+    assert wrap("사과 배 포도", 8) == "사과 배\n포도"
+    assert wrap("", 5) == ""

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
 from tfx_transformer.visualization.images import plot_regions
@@ -16,13 +17,14 @@ WEIGHTS = np.random.default_rng(1).random((8, 3, 5))
 def test_each_word_has_the_image_under_its_attention_weights(saved, tmp_path):
     path = plot_regions(IMAGE, WEIGHTS, PIECES, tmp_path / "new" / "x.png", "사진 写真 $é$")
     assert path == tmp_path / "new" / "x.png" and imread(path).std() > 0.05
-    first, *panels = saved[0].axes
+    first, *panels, bar = saved[0].axes
+    assert bar.get_ylabel() == "attention weight"
     np.testing.assert_array_equal(first.images[0].get_array(), IMAGE)
     for axes, weights in zip(panels, WEIGHTS, strict=True):
         gray, heat_map = axes.images
         np.testing.assert_allclose(gray.get_array(), IMAGE @ [0.299, 0.587, 0.114])
         np.testing.assert_array_equal(heat_map.get_array(), weights)
-        assert heat_map.get_clim() == (0, weights.max()) and 0 < heat_map.get_alpha() < 1
+        assert heat_map.get_clim() == (0, WEIGHTS.max()) and 0 < heat_map.get_alpha() < 1
         assert heat_map.get_extent() == gray.get_extent() and gray.get_clim() == (0, 1)
     assert saved[0].get_suptitle() == "사진 写真 $é$"
 
@@ -30,14 +32,14 @@ def test_each_word_has_the_image_under_its_attention_weights(saved, tmp_path):
 @pytest.mark.parametrize("shape", [(21, 35, 3), (40, 12, 1), (9, 9, 3)])
 def test_words_are_below_their_images_in_rows_of_six(shape, saved, boxes, tmp_path):
     plot_regions(np.ones(shape), WEIGHTS, PIECES, tmp_path / "x.png")
-    edges = boxes(saved[0].axes)
+    edges = boxes(panels := saved[0].axes[:-1])  # without the color bar
     tops = edges[:, 3].round(1).tolist()
     assert tops == sorted(tops)[::-1] and [tops.count(top) for top in sorted(set(tops))] == [3, 6]
     width, height = edges[:, 2] - edges[:, 0], edges[:, 3] - edges[:, 1]
     np.testing.assert_allclose(width / height, shape[1] / shape[0], rtol=1e-3)
-    labels = [axes.xaxis.label for axes in saved[0].axes[1:]]
+    labels = [axes.xaxis.label for axes in panels[1:]]
     words = [label.get_text() for label in labels]
-    assert words[:6] == ["a", "red", "▁", "고양이", "犬", "$x$"] and words[7] == "</s>"
+    assert words[:6] == ["a", "red", "(space)", "고양이", "犬", "$x$"] and words[7] == "(end)"
     assert words[6].startswith("longlong") and words[6].endswith("…")
     assert not any(label.get_parse_math() for label in labels)
     left, bottom, right, top = boxes(labels).T
@@ -50,19 +52,20 @@ def test_words_are_below_their_images_in_rows_of_six(shape, saved, boxes, tmp_pa
 def test_the_region_with_the_largest_weight_is_the_brightest(saved, tmp_path):
     weights = np.zeros((1, 3, 5))
     weights[0, 2, 1] = 1
-    pixels = imread(plot_regions(np.full((30, 50, 3), 0.2), weights, ["x"], tmp_path / "x.png"))
-    brightness = pixels[..., 0]
-    rows, columns = (np.flatnonzero((brightness < 0.5).sum(axis=i) > 80) for i in (1, 0))
-    region = np.ptp(rows) / 3
-    left = columns[np.argmax(np.diff(columns)) + 1]  # of the second panel
-    panel = brightness[rows[0] : rows[-1] + 1, left : columns[-1] + 1]
+    plot_regions(np.full((30, 50, 3), 0.2), weights, ["x"], tmp_path / "x.png")
+    canvas = FigureCanvasAgg(saved[0])
+    canvas.draw()
+    left, bottom, right, top = saved[0].axes[1].get_window_extent().extents.round().astype(int)
+    brightness = np.asarray(canvas.buffer_rgba())[::-1, :, 0]
+    panel = brightness[bottom + 2 : top - 2, left + 2 : right - 2][::-1].astype(int)
+    region = (top - bottom) / 3
     row, column = np.argwhere(panel == panel.max()).mean(axis=0)
     assert column == pytest.approx(1.5 * region, abs=12) and row > 1.8 * region
 
 
 def test_words_without_attention_are_dark(saved, tmp_path):
     plot_regions(IMAGE, np.zeros((2, 3, 5)), ["a", "b"], tmp_path / "x.png")
-    assert [axes.images[1].get_clim() for axes in saved[0].axes[1:]] == [(0, 1)] * 2
+    assert [axes.images[1].get_clim() for axes in saved[0].axes[1:3]] == [(0, 1)] * 2
 
 
 def test_every_ending_writes_its_format(tmp_path):

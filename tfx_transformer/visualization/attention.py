@@ -27,26 +27,44 @@ from tfx_transformer.visualization.figure import (
     save_figure,
 )
 from tfx_transformer.visualization.fonts import check_labels, pad_left, shorten, text_columns
+from tfx_transformer.visualization.pieces import readable
 
 SHADES = " ░▒▓█"
+NAMES = ("from token", "to token")  # of the rows and the columns
 
 
-def plot_attention(weights, path, queries=None, keys=None, title="") -> Path:
-    """Heat map of one head's attention weights (T, S) with labels of its T queries and S keys."""
+def plot_attention(weights, path, queries=None, keys=None, title="", names=NAMES) -> Path:
+    """Heat map of one head's attention weights (T, S): a row for each query, a column for each key.
+
+    Args:
+        weights: (T, S); the colors begin at 0, so that equal weights look equal.
+        path: the file to write.
+        queries: labels of the T queries, subwords as in a tokenizer's pieces, or other labels.
+        keys: labels of the S keys.
+        title: the text above the plot.
+        names: what the queries and the keys are.
+    """
     weights = check_array("TS", 0, weights=weights)
-    figure, (axes,) = plot_matrices(weights[None], queries, keys, vmin=0, vmax=weights.max() or 1)
-    figure.colorbar(axes.images[0], label="weight")
+    figure, (axes,) = _plot_weights(weights[None], queries, keys, names)
+    figure.colorbar(axes.images[0], label="attention weight")
     return save_figure(figure, path, title)
 
 
-def plot_heads(weights, path, queries=None, keys=None, title="") -> Path:
+def plot_heads(weights, path, queries=None, keys=None, title="", names=NAMES) -> Path:
     """Heat maps of all heads (H, T, S) with the same colors; see `plot_attention`."""
     weights = check_array("HTS", 0, weights=weights)
-    figure, panels = plot_matrices(weights, queries, keys, vmin=0, vmax=weights.max() or 1)
-    for head, axes in enumerate(panels):
+    figure, panels = _plot_weights(weights, queries, keys, names)
+    for head, axes in enumerate(panels, 1):
         axes.set_title(f"head {head}", fontsize=9, color=GRAY)
-    figure.colorbar(panels[0].images[0], ax=panels, label="weight")
+    figure.colorbar(panels[0].images[0], ax=panels, label="attention weight")
     return save_figure(figure, path, title)
+
+
+def _plot_weights(weights, queries, keys, names, cmap="Blues", vmax=None):
+    """Heat maps of weights (M, T, S) that begin at 0."""
+    style = {"cmap": cmap, "vmin": 0, "vmax": vmax or weights.max() or 1}
+    queries, keys = (x if x is None else readable(x) for x in (queries, keys))
+    return plot_matrices(weights, queries, keys, names, **style)
 
 
 def plot_word(weights, path, tokens, word: int, title="") -> Path:
@@ -62,7 +80,7 @@ def plot_word(weights, path, tokens, word: int, title="") -> Path:
     """
     weights = check_array("HS", 0, weights=weights)
     num_heads, length = weights.shape
-    tokens = list(map(shorten, check_labels(length, tokens=tokens)))
+    tokens = list(map(shorten, check_labels(length, tokens=readable(tokens))))
     if isinstance(word, bool) or not isinstance(word, int | np.integer) or not 0 <= word < length:
         raise ValueError(f"word must be a whole number in 0 <= word < {length}; got word={word!r}")
     row, box = min(0.28, MAX_SIDE / length), min(0.14, 3 / num_heads)  # inches
@@ -86,7 +104,9 @@ def plot_word(weights, path, tokens, word: int, title="") -> Path:
     boxes = colors.swapaxes(0, 1)  # (S, H, 4)
     right.pcolormesh(range(num_heads), range(length), boxes, edgecolors="0.8", linewidth=3 * box)
     right.set_title("head", fontsize=6, color=GRAY)
-    right.set_xticks(shown := range(0, num_heads, step), shown, fontsize=6)
+    shown = range(0, num_heads, step)
+    right.set_xticks(shown, [head + 1 for head in shown], fontsize=6)
+    right.set_xlabel(f"darkest: {weights.max():.2f}", fontsize=6, color=GRAY)
     right.xaxis.tick_top()
     for head, text in zip(shown, right.get_xticklabels(), strict=True):
         text.set_color(colors[head, 0, :3])
@@ -103,7 +123,7 @@ def plot_positions(encoding, path, title="") -> Path:
     figure, (left, right) = make_panels(2, 5.2, 3.6)
     limit = np.abs(encoding).max() or 1
     image = left.imshow(encoding, "RdBu", aspect="auto", vmin=-limit, vmax=limit)
-    left.set(xlabel="dimension", ylabel="position")
+    left.set(title="all dimensions", xlabel="dimension", ylabel="position")
     figure.colorbar(image, label="value")
 
     # Sines and cosines may alternate or be in two halves, so the speed is measured.
@@ -113,20 +133,20 @@ def plot_positions(encoding, path, title="") -> Path:
     chosen = np.argsort(-speed, kind="stable")[chosen]
     right.set_prop_cycle(color=matplotlib.colormaps["viridis"](np.linspace(0.9, 0, len(chosen))))
     right.plot(encoding[:, chosen], ".-", markersize=3, label=[f"dimension {d}" for d in chosen])
-    right.set_xlabel("position")
+    right.set(title=f"{len(chosen)} of them, fast to slow", xlabel="position", ylabel="value")
     plot_grid(right)
     figure.legend(frameon=False, loc="outside right center")
     return save_figure(figure, path, title)
 
 
-def plot_mask(mask, path, queries=None, keys=None, title="") -> Path:
+def plot_mask(mask, path, queries=None, keys=None, title="", names=NAMES) -> Path:
     """A boolean mask (T, S): the keys each query may attend to; see `plot_attention`."""
     mask = np.asarray(mask)
     if mask.dtype != bool:
         raise ValueError(f"mask must be boolean, True = may attend; got mask of {mask.dtype}")
     height, width = check_array("TS", 0, mask=mask).shape
-    style = {"cmap": ListedColormap([PALE, BLUE]), "vmin": 0, "vmax": 1}
-    figure, (axes,) = plot_matrices(mask[None], queries, keys, **style)
+    colors = ListedColormap([PALE, BLUE])
+    figure, (axes,) = _plot_weights(mask[None], queries, keys, names, colors, vmax=1)
     thin = {"color": "white", "linewidth": min(1, 50 / max(height, width))}
     axes.vlines(np.arange(1, width) - 0.5, -0.5, height - 0.5, **thin)
     axes.hlines(np.arange(1, height) - 0.5, -0.5, width - 0.5, **thin)
@@ -138,8 +158,8 @@ def plot_mask(mask, path, queries=None, keys=None, title="") -> Path:
 def show_attention(weights, queries, keys) -> str:
     """One head's attention weights (T, S) as text: a line for each query, darker is more."""
     weights = check_array("TS", 0, weights=weights)
-    queries = check_labels(weights.shape[0], queries=queries)
-    keys = check_labels(weights.shape[1], keys=keys)
+    queries = check_labels(weights.shape[0], queries=readable(queries))
+    keys = check_labels(weights.shape[1], keys=readable(keys))
     shades = np.minimum((weights * len(SHADES)).astype(int), len(SHADES) - 1)
     margin = max(2, *map(text_columns, queries))
     widths = [text_columns(key) + 1 for key in keys]

@@ -19,40 +19,60 @@ from tfx_transformer.visualization.figure import (
     save_figure,
 )
 
-CURVES = {  # recorded name: panel title
-    "loss": "loss",
-    "perplexity": "perplexity",
-    "bleu": "BLEU",
-    "bleu_4": "BLEU-4",
-    "chrf": "chrF",
-    "validation_loss": "validation loss",
-    "accuracy": "accuracy, %",
+PANELS = {  # recorded name: panel title
+    "perplexity": "validation perplexity",
+    "bleu": "validation BLEU",
+    "bleu_4": "validation BLEU-4",
+    "chrf": "validation chrF",
+    "accuracy": "validation accuracy, %",
 }
 BEST = ("bleu", "bleu_4", "accuracy")  # the maximum is marked
 
 
 def plot_curves(lines: list[dict], path, title="") -> Path:
-    """Learning curves of records such as {"step": 250, "loss": 3.1}, a panel for each metric."""
-    curves = {name: curve for name in CURVES if len(curve := _curve(lines, name))}
-    if not curves:
-        raise ValueError(f"lines must hold some of {', '.join(CURVES)}; got lines={lines!r:.200}")
-    figure, panels = make_panels(len(curves), 4.2, 3)
+    """Learning curves of records such as {"step": 250, "loss": 3.1}.
+
+    The first panel has the loss in training and validation, the others a metric each. If only the
+    perplexity of the validation set was recorded, its logarithm is the loss.
+    """
+    for line in lines:
+        if "step" not in line:
+            raise ValueError(f"lines must each have a step; got {line!r} among lines")
+    lines = [line | {"validation_loss": validation_loss(line)} for line in lines]
+    loss = {"training": _curve(lines, "loss"), "validation": _curve(lines, "validation_loss")}
+    panels = {"loss": {name: curve for name, curve in loss.items() if len(curve)}}
+    panels |= {name: {"": curve} for name in PANELS if len(curve := _curve(lines, name))}
+    panels = {name: curves for name, curves in panels.items() if curves}
+    if not panels:
+        names = ", ".join(["loss", "validation_loss", *PANELS])
+        raise ValueError(f"lines must hold some of {names}; got lines={lines!r:.200}")
+    figure, grid = make_panels(len(panels), 4.2, 3)
     figure.get_layout_engine().set(h_pad=0.1)
-    for axes, (name, curve) in zip(panels, curves.items(), strict=True):
-        steps, values = curve.T
-        axes.plot(steps, values, marker="o" if len(steps) <= 40 else "", markersize=3, color=BLUE)
-        axes.set(title=CURVES[name], xlabel="step")
+    for axes, (name, curves) in zip(grid, panels.items(), strict=True):
+        for label, curve in curves.items():
+            marker, color = "o" if len(curve) <= 40 else "", BLUE if label == "training" else RED
+            axes.plot(*curve.T, marker=marker, markersize=3, color=color, label=label)
+        axes.set(title=PANELS.get(name, name), xlabel="step")
         plot_grid(axes)
-        if name == "perplexity" and values.max() > 10 * values.min() > 0:
+        values = np.concatenate(list(curves.values()))[:, 1]
+        if name in ("loss", "perplexity") and values.max() > 10 * values.min() > 0:
             axes.set_yscale("log")
             axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), minor_locator=NullLocator())
             axes.yaxis.set(major_formatter="{x:,g}")
         if name in BEST:
-            best = values.argmax()
-            label = f"best: {values[best]:.2f} at step {steps[best]:,.0f}"
-            axes.plot(steps[best], values[best], "o", color=RED, label=label)
+            step, best = curves[""][values.argmax()]
+            label = f"best: {best:.2f} at step {step:,.0f}"
+            axes.plot(step, best, "o", color="black", fillstyle="none", markersize=9, label=label)
+        if name == "loss" or name in BEST:
             axes.legend(frameon=False)
     return save_figure(figure, path, title)
+
+
+def validation_loss(line: dict) -> float | None:
+    """In nats; the logarithm of the perplexity if the loss itself was not recorded."""
+    if line.get("validation_loss") is None and line.get("perplexity"):
+        return math.log(line["perplexity"])
+    return line.get("validation_loss")
 
 
 def plot_by_length(lengths, scores: dict[str, list[float]], path, title="") -> Path:
@@ -77,8 +97,5 @@ def plot_by_length(lengths, scores: dict[str, list[float]], path, title="") -> P
 
 def _curve(lines: list[dict], name: str) -> np.ndarray:
     """(points, 2): steps in ascending order and the recorded values, without NaN."""
-    for line in lines:
-        if "step" not in line:
-            raise ValueError(f"lines must each have a step; got {line!r} among lines")
     points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
     return np.array([point for point in sorted(points) if math.isfinite(point[1])])

@@ -4,6 +4,7 @@ Figures are made without pyplot and global settings: they need no display and ma
 """
 
 import math
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -12,11 +13,18 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from tfx_transformer.visualization.fonts import check_labels, font_families, shorten, text_columns
+from tfx_transformer.visualization.fonts import (
+    check_labels,
+    font_families,
+    shorten,
+    text_columns,
+    wrap,
+)
 
 BLUE, RED, GRAY, PALE = "#3b6ea5", "#c44e52", "0.45", "0.92"
 ENDINGS = (".png", ".svg", ".pdf")
 MAX_SIDE = 13  # inches of a grid; larger ones get smaller cells
+FEW_PIXELS = 100  # of an image; below, pixels would be visible as squares
 
 
 def make_panels(count: int, width: float, height: float, columns=None, layout="constrained"):
@@ -37,15 +45,16 @@ def grid_shape(count: int) -> tuple[int, int]:
     return math.ceil(count / columns), columns
 
 
-def plot_matrices(matrices, queries=None, keys=None, max_cell=0.4, **style):
+def plot_matrices(matrices, queries=None, keys=None, names=("", ""), max_cell=0.4, **style):
     """Heat maps of matrices (M, T, S) with shared labels; returns the figure and its axes.
 
-    Wide column labels are rotated. Where cells are tiny, only every n-th has a label. Without
-    labels, rows and columns are numbered from 0.
+    `names` are those of the vertical and the horizontal axis. Wide column labels are rotated. Where
+    cells are tiny, only every n-th has a label. Without labels, rows and columns are numbered
+    from 1.
     """
     count, height, width = matrices.shape
-    queries = check_labels(height, queries=range(height) if queries is None else queries)
-    keys = check_labels(width, keys=range(width) if keys is None else keys)
+    queries = check_labels(height, queries=range(1, height + 1) if queries is None else queries)
+    keys = check_labels(width, keys=range(1, width + 1) if keys is None else keys)
     queries, keys = list(map(shorten, queries)), list(map(shorten, keys))
     rows, columns = grid_shape(count)
     cell = min(max_cell, MAX_SIDE / max(rows * height, columns * width))  # inches
@@ -63,9 +72,9 @@ def plot_matrices(matrices, queries=None, keys=None, max_cell=0.4, **style):
     )
     for index, (axes, values) in enumerate(zip(panels, matrices, strict=True)):
         axes.imshow(values, interpolation="nearest", **style)
-        axes.set(xlabel="key", ylabel="query")
+        axes.set(xlabel=names[1], ylabel=names[0])
         axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
+        axes.spines[:].set_color(PALE)
         axes.set_yticks(range(0, height, step), queries[::step], fontsize=size)
         axes.set_xticks(range(0, width, step), keys[::step], fontsize=size, **rotation)
         axes.yaxis.set_visible(index % columns == 0)
@@ -96,11 +105,18 @@ def to_gray(image) -> np.ndarray:
     return np.clip(image @ (0.299, 0.587, 0.114), 0, 1)
 
 
-def plot_image(axes, image, **style):
-    """Plots an image without ticks and frame."""
+def plot_image(axes, image, interpolation=None, **style):
+    """Plots an image without ticks and frame, smooth if it has few pixels."""
     axes.set(xticks=(), yticks=())
     axes.spines[:].set_visible(False)
-    return axes.imshow(image, **style)
+    smooth = "bicubic" if max(image.shape[:2]) < FEW_PIXELS else "auto"
+    return axes.imshow(image, interpolation=interpolation or smooth, **style)
+
+
+def plot_overlay(axes, image, weights, top: float, **style):
+    """A heat map of weights (R, S), from 0 to `top`, smooth over the image in gray."""
+    extent = plot_image(axes, to_gray(image), cmap="gray", vmin=0, vmax=1).get_extent()
+    return plot_image(axes, weights, extent=extent, vmin=0, vmax=top or 1, **style)
 
 
 def plot_grid(axes) -> None:
@@ -120,7 +136,8 @@ def save_figure(figure: Figure, path, title="") -> Path:
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"path must end in {', '.join(ENDINGS)}; got path={str(path)!r}")
     if title:
-        figure.suptitle(title)
+        columns = max(36, int(10 * figure.get_figwidth()))
+        figure.suptitle("\n".join(map(partial(wrap, columns=columns), title.splitlines())))
     for text in figure.findobj(Text):
         text.set(fontfamily=font_families(), parse_math=False)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """Fonts and text widths for any language, in plots and terminals, without system fonts."""
 
+import textwrap
 import unicodedata
 from functools import cache
 from importlib.util import find_spec
@@ -53,3 +54,8 @@ def shorten(text: str, columns: int = 24) -> str:
     while text_columns(text) > columns - 1:
         text = text[:-1]
     return text + "…"
+
+
+def wrap(text: str, columns: int) -> str:
+    """The text in lines of about so many columns, broken at spaces."""
+    return textwrap.fill(text, columns * max(len(text), 1) // max(text_columns(text), 1))

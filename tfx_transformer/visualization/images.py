@@ -1,4 +1,4 @@
-"""Plots of attention on images, position embeddings, filters, predictions and confusion matrices.
+"""Plots of attention on images, position embeddings, filters and predictions.
 
 `rollout.py` computes the numbers. An image is (h, w, 3) or (h, w, 1), uint8 or floats in 0..1; a
 map over it has R rows and S columns of patches. `path` is the file to write (png, svg or pdf by its
@@ -9,7 +9,6 @@ import math
 from pathlib import Path
 
 import numpy as np
-from matplotlib.colors import FuncNorm
 from matplotlib.figure import Figure
 
 from tfx_transformer.visualization.figure import (
@@ -24,25 +23,26 @@ from tfx_transformer.visualization.figure import (
     make_panels,
     plot_grid,
     plot_image,
-    plot_matrices,
+    plot_overlay,
     save_figure,
-    to_gray,
 )
 from tfx_transformer.visualization.fonts import check_labels, shorten
+from tfx_transformer.visualization.pieces import readable
 from tfx_transformer.visualization.rollout import check_grid
+
+OPACITY = 0.6  # of a heat map over an image
+GAP = "0.8"  # color between the maps of positions
 
 
 def plot_rollout(image, rollout, path, title="") -> Path:
-    """An image, and beside it the same in gray under the heat map of a `token_rollout` (R, S)."""
+    """An image, and beside it the same under the heat map of a `token_rollout` (R, S)."""
     (image,) = check_images(image=[image])
     rollout = check_array("RS", 0, rollout=rollout)
     width, height = fit_size(image, 3.2)
     figure, (left, right) = make_panels(2, width + 0.5, height + 0.4, 2, "compressed")
     plot_image(left, image)
-    gray = 0.3 + 0.7 * to_gray(image)  # bright enough that the map keeps its colors
-    extent = plot_image(right, gray, cmap="gray", vmin=0, vmax=1).get_extent()
-    heat_map = right.imshow(rollout, alpha=0.65, interpolation="bilinear", extent=extent)
-    figure.colorbar(heat_map, ax=[left, right], label="fraction")
+    heat_map = plot_overlay(right, bright(image), rollout, rollout.max(), alpha=OPACITY)
+    figure.colorbar(heat_map, ax=[left, right], label="fraction of the attention")
     return save_figure(figure, path, title)
 
 
@@ -57,38 +57,41 @@ def plot_image_heads(image, maps, path, title="") -> Path:
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.add_gridspec(rows, columns + 1, width_ratios=[large] + [1] * columns)
     plot_image(figure.add_subplot(grid[:, 0]), image)
-    style = {"vmin": 0, "vmax": maps.max() or 1, "interpolation": "nearest"}
-    style["extent"] = (0, image.shape[1], image.shape[0], 0)
     for head, values in enumerate(maps):
         axes = figure.add_subplot(grid[head // columns, head % columns + 1])
-        heat_map = plot_image(axes, values, **style)
-        axes.set_title(f"head {head}", color=GRAY, fontsize=9)
-    figure.colorbar(heat_map, ax=figure.axes, label="weight")
+        heat_map = plot_overlay(axes, bright(image), values, maps.max(), alpha=OPACITY)
+        axes.set_title(f"head {head + 1}", color=GRAY, fontsize=9)
+    figure.colorbar(heat_map, ax=figure.axes, label="attention weight")
     return save_figure(figure, path, title)
+
+
+def bright(image) -> np.ndarray:
+    """Bright enough that a heat map over it keeps its colors."""
+    return 0.4 + 0.6 * image
 
 
 def plot_regions(image, weights, pieces, path, title="") -> Path:
     """An image, then once for each word of its caption, brighter where the word attends.
 
-    As in "Show, Attend and Tell", arXiv:1502.03044.
+    As in "Show, Attend and Tell", arXiv:1502.03044, but all words have the same scale.
 
     Args:
         image: the captioned image.
         weights: (T, R, C), the attention from each word to each region.
         pieces: the T words.
+        path: the file to write.
+        title: the text above the plot.
     """
     (image,) = check_images(image=[image])
     weights = check_array("TRC", 0, weights=weights)
-    pieces = check_labels(len(weights), pieces=pieces)
+    words = check_labels(len(weights), pieces=readable(pieces))
     count = len(weights) + 1
     figure, panels = make_panels(count, 1.6, fit_size(image, 1.6)[1] + 0.3, min(6, count))
     plot_image(panels[0], image)
-    for axes, values, piece in zip(panels[1:], weights, pieces, strict=True):
-        extent = plot_image(axes, to_gray(image), cmap="gray", vmin=0, vmax=1).get_extent()
-        style = {"interpolation": "bicubic", "vmin": 0, "vmax": values.max() or 1, "alpha": 0.6}
-        axes.imshow(values, "gray", extent=extent, **style)
-        word = shorten(piece.replace("▁", " ").strip() or piece, 18)
-        axes.set_xlabel(word, fontsize=9)
+    for axes, values, word in zip(panels[1:], weights, words, strict=True):
+        heat_map = plot_overlay(axes, image, values, weights.max(), cmap="gray", alpha=0.6)
+        axes.set_xlabel(shorten(word, 18), fontsize=9)
+    figure.colorbar(heat_map, ax=panels, label="attention weight")
     return save_figure(figure, path, title)
 
 
@@ -126,13 +129,14 @@ def plot_similarities(similarity, grid: tuple[int, int], path, title="") -> Path
     gaps = ((0, 0), (0, 0), (0, 1), (0, 1))  # an empty row and column between maps
     tiles = np.pad(maps, gaps, constant_values=np.nan).swapaxes(1, 2)
     tiles = tiles.reshape(-1, len(shown[1]) * (columns + 1))[:-1, :-1]
-    side = min(0.9 / max(rows, columns), 9 / max(tiles.shape))  # of a cell, in inches
-    height, width = np.multiply(side, tiles.shape)
+    cell = min(0.9 / max(rows, columns), 9 / max(tiles.shape))  # inches
+    height, width = np.multiply(cell, tiles.shape)
     figure, (axes,) = make_panels(1, width + 1.4, height + 1, layout="compressed")
-    heat_map = plot_image(axes, tiles, interpolation="nearest")
-    axes.set(xlabel="column", ylabel="row")
-    axes.set_xticks(np.arange(len(shown[1])) * (columns + 1) + (columns - 1) / 2, shown[1])
-    axes.set_yticks(np.arange(len(shown[0])) * (rows + 1) + (rows - 1) / 2, shown[0])
+    heat_map = plot_image(axes, tiles, "nearest", cmap="RdBu", vmin=-1, vmax=1)
+    axes.set(xlabel="column of the patch", ylabel="row of the patch", facecolor=GAP)
+    for axis, numbers, side in ((axes.yaxis, shown[0], rows), (axes.xaxis, shown[1], columns)):
+        middles = np.arange(len(numbers)) * (side + 1) + (side - 1) / 2
+        axis.set_ticks(middles, [number + 1 for number in numbers])
     axes.tick_params(length=0)
     figure.colorbar(heat_map, label="cosine similarity")
     return save_figure(figure, path, title)
@@ -144,42 +148,7 @@ def plot_filters(filters, path, title="") -> Path:
     side = min(0.7, MAX_SIDE / max(grid_shape(len(filters))))
     figure, panels = make_panels(len(filters), side, side, layout="compressed")
     for axes, values in zip(panels, filters, strict=True):
-        plot_image(axes, values, interpolation="nearest")
-    return save_figure(figure, path, title)
-
-
-def plot_confusion(counts, class_names, path, title="") -> Path:
-    """Confusion matrix: correct predictions in blue, wrong ones in red.
-
-    The color is the fraction of the row; cells that are large enough also have their count.
-
-    Args:
-        counts: (C, C) whole numbers, a row for each true class, a column for each predicted one.
-        class_names: labels of the C classes.
-    """
-    counts = check_array("CC", 0, counts=counts)
-    num_classes = len(counts)
-    for number in counts[counts % 1 > 0]:
-        raise ValueError(f"counts must be whole numbers; got {number} in counts")
-    names = check_labels(num_classes, class_names=class_names)
-    total = counts.sum(axis=1, keepdims=True)
-    fractions = counts / np.where(total > 0, total, 1)
-    signed = np.where(np.eye(num_classes, dtype=bool), fractions, -fractions)
-
-    cell = min(max(0.5, 1.5 / num_classes), MAX_SIDE / num_classes)  # inches
-    scale = FuncNorm((np.cbrt, lambda root: root**3), vmin=-1, vmax=1)  # shows small fractions
-    figure, (axes,) = plot_matrices(signed[None], names, names, cell, cmap="RdBu", norm=scale)
-    axes.set(xlabel="predicted", ylabel="true")
-    size = min(10, 36 * cell, 90 * cell / len(f"{counts.max():.0f}"))  # points
-    if size >= 4:
-        for row, column in np.argwhere(counts):
-            color = "white" if fractions[row, column] > 0.4 else "black"
-            style = {"color": color, "fontsize": size, "ha": "center", "va": "center"}
-            style["in_layout"] = False  # inside the matrix: measuring it would only cost time
-            axes.text(column, row, f"{counts[row, column]:.0f}", **style)
-    color_bar = figure.colorbar(axes.images[0], label="fraction of the row")
-    ticks = (-1, -0.5, -0.1, 0, 0.1, 0.5, 1)
-    color_bar.set_ticks(ticks, labels=[f"{abs(tick):g}" for tick in ticks])
+        plot_image(axes, values, "nearest")
     return save_figure(figure, path, title)
 
 

@@ -147,7 +147,7 @@ class Task(abc.ABC):
             run: from `load_run`.
             what: a text or an image file, depending on the task.
             to: folder of the pictures; `pictures` in the run's folder if None.
-            layer: which block or layer with attention; negative ones count from the last.
+            layer: which block or layer with attention: 1 is the first, -1 the last.
             word: for translators, the source word whose attention is plotted.
             format: "png", "svg" or "pdf".
         """
@@ -159,7 +159,8 @@ class Task(abc.ABC):
         plots = importlib.import_module(f"{type(self).__module__.rpartition('.')[0]}.plots")
         paths = plots.plot(run, what, path, layer, word)
         records = MetricsLog(run.folder / "metrics.jsonl").read()
-        return [plot_curves(records, path("curves"), run.folder.name), *paths]
+        title = f"Learning curves of a {self.noun} ({type(run.model).__name__})"
+        return [plot_curves(records, path("curves"), title), *paths]
 
     def compare(self, runs, to) -> tuple[str, Path]:
         """A table of several runs in Markdown, and the path of a picture."""
@@ -211,6 +212,9 @@ def check_one_source(noun: str, data: Sequence[str]) -> None:
         raise ValueError(f"data of a {noun} must be one source; got {' '.join(data)}")
 
 
-def check_layer(layer: int, count: int, what: str) -> None:
-    if not -count <= layer < count:
-        raise ValueError(f"layer must be one of the {count} {what}; got layer={layer}")
+def layer_index(layer: int, count: int, what: str) -> int:
+    """The index of a layer that is counted from 1, or from the last, which is -1."""
+    if not 1 <= abs(layer) <= count:
+        last = f" to {count}" if count > 1 else ""
+        raise ValueError(f"layer must be 1{last}, or -1 for the last {what}; got layer={layer}")
+    return layer - 1 if layer > 0 else count + layer

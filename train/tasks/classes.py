@@ -82,7 +82,7 @@ class ClassTask(Task):
 
     def test(self, run, data, **options):
         """The confusion matrix is plotted too."""
-        from tfx_transformer.visualization.images import plot_confusion
+        from tfx_transformer.visualization.confusion import plot_confusion
 
         check_one_source(self.noun, data)
         split = self.load_test(*data)
@@ -92,8 +92,7 @@ class ClassTask(Task):
         scores = classification_scores(found, labels, self.class_names)
         scores[self.unit] = scores.pop("images")
         counts = confusion_matrix(found.argmax(axis=1), labels, len(self.class_names))
-        path = run.folder / "pictures/confusion.png"
-        plot_confusion(counts, self.class_names, path, split.name)
+        plot_confusion(counts, self.class_names, run.folder / "pictures/confusion.png")
         return scores | {f"{self.unit}_per_second": len(labels) / seconds}
 
 

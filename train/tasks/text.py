@@ -14,8 +14,8 @@ from tfx_transformer.train.tasks.base import (
     Evaluation,
     Evaluator,
     Task,
-    check_layer,
     check_one_source,
+    layer_index,
     refuse,
     timed,
 )
@@ -78,11 +78,10 @@ def plot_heads(run, ids, attention_maps, path: Callable[[str], Path], layer: int
     from tfx_transformer.visualization import attention
 
     depth = run.model.depth
-    check_layer(layer, depth, "blocks")
-    layer %= depth
+    index = layer_index(layer, depth, "block")
     pieces = [run.task.tokenizer.pieces[id] for id in ids]
-    weights = np.asarray(attention_maps[f"block_{layer}/self"])[0]  # (H, T, T)
-    title += f"attention of each head, block {layer + 1} of {depth}"
+    weights = np.asarray(attention_maps[f"block_{index}/self"])[0]  # (H, T, T)
+    title += f"Which tokens each token attends to, block {index + 1} of {depth}"
     return attention.plot_heads(weights, path("heads"), pieces, pieces, title)
 
 

@@ -13,7 +13,7 @@ from tfx_transformer.train.cli import COMMANDS
 from tfx_transformer.train.recipe import Recipe
 from tfx_transformer.train.recipes import RECIPES
 from tfx_transformer.train.tasks import TASKS, load_commands, load_task
-from tfx_transformer.train.tasks.base import Evaluation, Evaluator, Task, refuse, timed
+from tfx_transformer.train.tasks.base import Evaluation, Evaluator, Task, layer_index, refuse, timed
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "train/tasks"
@@ -88,3 +88,12 @@ def test_an_option_is_refused_by_its_name():
 def test_a_function_is_timed():
     result, seconds = timed(lambda: 7)
     assert result == 7 and 0 <= seconds < 1
+
+
+def test_layers_count_from_one_and_from_the_last():
+    layers = [1, 2, 3, -1, -2, -3]
+    assert [layer_index(layer, 3, "block") for layer in layers] == [0, 1, 2, 2, 1, 0]
+    for layer in (0, 4, -4):
+        message = f"layer must be 1 to 3, or -1 for the last block; got layer={layer}"
+        with pytest.raises(ValueError, match=message):
+            layer_index(layer, 3, "block")

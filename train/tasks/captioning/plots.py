@@ -22,8 +22,8 @@ def plot(run: Run, what: str, path, layer=None, word=None) -> list[Path]:
     if not pieces or not weights.any():
         return []
     words, regions = by_word(pieces, weights)
-    text = outputs["text"][0].numpy().decode()
-    return [plot_regions(images[0].numpy() / 255, regions, words, path("regions"), text)]
+    title = f"Where each word attends: “{outputs['text'][0].numpy().decode()}”"
+    return [plot_regions(images[0].numpy() / 255, regions, words, path("regions"), title)]
 
 
 def by_word(pieces: list[str], weights: np.ndarray) -> tuple[list[str], np.ndarray]:

@@ -10,4 +10,4 @@ def plot(run, what: str, path, layer: int, word=None) -> list[Path]:
     """The predicted class, and the attention of each head."""
     check_text(what)
     ((label, score),) = run.pipeline(top_k=1)(what).items()
-    return plot_encoder(run, what, path, layer, word, f"{label}, {score:.0%}: ")
+    return plot_encoder(run, what, path, layer, word, f"Predicted: {label} ({score:.0%})\n")

@@ -45,7 +45,7 @@ def compare(runs: Sequence[Run], to) -> tuple[str, Path]:
     to.mkdir(parents=True, exist_ok=True)
     words = [lengths[group].mean() for group in groups]
     scores = {name: columns.pop("groups") for name, columns in measured.items()}
-    title = " ".join(Path(source).name for source in pairs.name.split(","))
+    title = f"BLEU of {len(pairs):,} test sentences, by the length of the source"
     picture = plot_by_length(words, scores, to / "bleu_by_length.png", title)
     for name, columns in measured.items():
         for group, score in zip(groups, scores[name], strict=True):

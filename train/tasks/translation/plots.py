@@ -9,7 +9,7 @@ from tfx_transformer.data import START
 from tfx_transformer.layers import causal_mask
 from tfx_transformer.pipelines.translator import Translation
 from tfx_transformer.train.run_folder import Run
-from tfx_transformer.train.tasks.base import check_layer
+from tfx_transformer.train.tasks.base import layer_index
 from tfx_transformer.train.tasks.text import check_text
 from tfx_transformer.visualization.attention import (
     plot_attention,
@@ -18,8 +18,10 @@ from tfx_transformer.visualization.attention import (
     plot_positions,
     plot_word,
 )
+from tfx_transformer.visualization.pieces import readable
 
 POSITIONS = 64  # positions in the plot of the encoding
+NAMES = ("translation", "source")  # of the rows and columns of cross-attention
 
 
 def plot(run: Run, what: str, path, layer: int, word: str | None) -> list[Path]:
@@ -32,8 +34,7 @@ def plot(run: Run, what: str, path, layer: int, word: str | None) -> list[Path]:
     check_text(what)
     model, translator = run.model, run.pipeline()
     depth = min(model.depth, getattr(model, "decoder_depth", model.depth))
-    check_layer(layer, depth, "blocks")
-    layer %= depth
+    index = layer_index(layer, depth, "block")
     outputs = translator.predict(tf.constant([what]))
     result = Translation.unpack({name: value.numpy() for name, value in outputs.items()}, 0)
     source = translator.encode(tf.constant([what]))
@@ -41,42 +42,43 @@ def plot(run: Run, what: str, path, layer: int, word: str | None) -> list[Path]:
     maps = model.attention_maps({"source": source, "target": target})
     paths = []
     if maps:
-        labels = result.pieces, result.source_pieces
-        paths.append(plot_attention(result.alignment, path("alignment"), *labels, result.text))
-    if f"encoder_{layer}/self" in maps:
-        paths += plot_blocks(model, maps, result, path, layer, word)
+        title = f"Which source words the translation attends to\n{what}\n→ {result.text}"
+        labels = result.pieces, result.source_pieces, title, NAMES
+        paths.append(plot_attention(result.alignment, path("alignment"), *labels))
+    if f"encoder_{index}/self" in maps:
+        paths += plot_blocks(model, maps, result, path, index, word)
     return paths
 
 
-def plot_blocks(model, maps, result: Translation, path, layer: int, word) -> list[Path]:
+def plot_blocks(model, maps, result: Translation, path, index: int, word) -> list[Path]:
     """The heads of one block of a Transformer, one word, positions and mask."""
     encoder, decoder, cross = (
         np.asarray(maps[name])[0]  # (H, T, S)
-        for name in (f"encoder_{layer}/self", f"decoder_{layer}/self", f"decoder_{layer}/cross")
+        for name in (f"encoder_{index}/self", f"decoder_{index}/self", f"decoder_{index}/cross")
     )
     source, target, inputs = result.source_pieces, result.pieces, ["<s>", *result.pieces[:-1]]
-    index = find_word(word, source)
-    mask = causal_mask(len(inputs), len(inputs))[0, 0]
-    block = f"block {layer + 1}"
+    at, block = find_word(word, source), f"block {index + 1}"
+    mask = np.asarray(causal_mask(len(inputs), len(inputs))[0, 0])
     titles = {
-        "encoder": f"encoder self-attention, {block}",
-        "decoder": f"decoder self-attention, {block}",
-        "cross": f"cross-attention, {block}",
+        "encoder": f"Which source words each source word attends to (encoder, {block})",
+        "decoder": f"Which earlier words each target word attends to (decoder, {block})",
+        "cross": f"Which source words each target word attends to (decoder, {block})",
+        "word": f"What “{readable(source)[at]}” attends to, by head (encoder, {block})",
+        "mask": "Which target words each target word may attend to: itself and those before",
     }
     paths = [
         plot_heads(encoder, path("encoder_heads"), source, source, titles["encoder"]),
         plot_heads(decoder, path("decoder_heads"), inputs, inputs, titles["decoder"]),
-        plot_heads(cross, path("cross_heads"), target, source, titles["cross"]),
-        plot_word(
-            encoder[:, index], path("word"), source, index, f"attention from one word, {block}"
-        ),
-        plot_mask(np.asarray(mask), path("mask"), inputs, inputs, "causal mask"),
+        plot_heads(cross, path("cross_heads"), target, source, titles["cross"], NAMES),
+        plot_word(encoder[:, at], path("word"), source, at, titles["word"]),
+        plot_mask(mask, path("mask"), inputs, inputs, titles["mask"]),
     ]
     if model.source_position:
         length = getattr(model.source_position, "max_length", POSITIONS)
         zeros = np.zeros((1, min(POSITIONS, length), model.dim), "float32")
         positions = np.asarray(model.source_position(zeros))[0]
-        paths.append(plot_positions(positions, path("positions"), "position encoding"))
+        title = f"What is added to the word embeddings at the first {len(positions)} positions"
+        paths.append(plot_positions(positions, path("positions"), title))
     return paths
 
 
@@ -88,4 +90,5 @@ def find_word(word: str | None, pieces: list[str]) -> int:
     for index, piece in enumerate(bare):
         if piece and pieces[index].startswith("▁") and word.startswith(piece):
             return index
-    raise ValueError(f"word must begin like a piece of the sentence, {pieces}; got {word!r}")
+    starts = ", ".join(piece for piece, full in zip(bare, pieces, strict=True) if full[:1] == "▁")
+    raise ValueError(f"word must be one of the sentence, which begin: {starts}; got word={word!r}")
