@@ -3,8 +3,10 @@
     image → convolutions (or a ViT) → features (B, S, C); their mean → the decoder's first state
     token → LSTM, with attention to the features → logits of the next token
 
-Attention is soft, or hard: to one region only. Show and Tell (arXiv:1411.4555) is the same with
-attention=None: the context of every token is the mean of the features.
+Attention is soft, or hard: to one region only. attention=None is Show and Tell (arXiv:1411.4555):
+
+    image → mean of the features → LSTM, once, before the first token
+    token → LSTM → logits of the next token
 """
 
 from typing import Any, Literal
@@ -13,6 +15,7 @@ import keras
 from keras import ops
 
 from tfx_transformer.checks import check_above_zero
+from tfx_transformer.layers.dense import apply_dense, build_dense
 from tfx_transformer.layers.recurrent import RecurrentDecoder
 from tfx_transformer.models.base import RecurrentModel, check_images
 from tfx_transformer.models.image_encoders import IMAGE_ENCODERS
@@ -41,6 +44,7 @@ class ShowAttendTell(RecurrentModel):
         hard: whether to attend to one region, sampled in training, instead of a weighted sum.
         readout: features that predict the next token: the decoder's "state"; "combined", of state
             and context; or "deep", of state, context and token embedding, as in the paper.
+            Without attention it is the state.
         coverage: weight of a loss that makes soft attention cover all regions (doubly stochastic
             attention, equation 14).
         entropy: weight of the entropy of hard attention in its loss (section 4.1).
@@ -97,9 +101,8 @@ class ShowAttendTell(RecurrentModel):
             encoder, name="image_encoder", dtype=self.dtype_policy
         )
         self.image_encoder.trainable = not freeze
-        self.decoder = self.make(
-            RecurrentDecoder, feed="context", gate=attention is not None, name="decoder"
-        )
+        kinds = {"feed": "context", "gate": True} if attention else {"readout": "state"}
+        self.decoder = self.make(RecurrentDecoder, name="decoder", **kinds)
 
     def get_config(self):
         """Without the encoder's weights file: a saved model contains the weights."""
@@ -114,7 +117,10 @@ class ShowAttendTell(RecurrentModel):
     def build_layers(self):
         self.image_encoder.build(self.input_shapes()["image"])
         width = self.image_encoder.dim
-        self.first_state = self.build_first_states("first_state", width)
+        if self.attention:
+            self.first_state = self.build_first_states("first_state", width)
+        else:
+            self.image_embedding = build_dense(self, "image_embedding", width, self.embedding_dim)
         self.decoder.build((None, None), (None, None, width))
         self.baseline = self.add_weight(
             shape=(), initializer="zeros", trainable=False, autocast=False, name="baseline"
@@ -148,11 +154,17 @@ class ShowAttendTell(RecurrentModel):
             features = ops.cast(inputs["features"], self.compute_dtype)
         else:
             features = self.encode_image(inputs["image"], training=training)
-        mean = ops.mean(features, axis=1)
-        states = [[ops.tanh(dense(mean)) for dense in layer] for layer in self.first_state]
+        mean = ops.mean(features, axis=1)  # (B, C)
         mask = ops.ones(ops.shape(features)[:2], "bool")
-        memory = features if self.attention else mean[:, None]
-        return self.decoder.make_constant(memory, mask), self.decoder.make_carry(states, mask)
+        constant = self.decoder.make_constant(features, mask)
+        if self.attention:
+            states = [[ops.tanh(dense(mean)) for dense in layer] for layer in self.first_state]
+            return constant, self.decoder.make_carry(states, mask)
+        image = apply_dense(self.image_embedding, mean[:, None])  # (B, 1, E), as a first token
+        zeros = ops.zeros((ops.shape(features)[0], self.dim), self.compute_dtype)
+        states = [[zeros] * (2 if self.cell == "lstm" else 1)] * self.depth
+        carry = self.decoder.make_carry(states, mask)
+        return constant, self.decoder.forward(image, constant, carry, 0, {})[2]
 
     def coverage_loss(self, weights, target):
         """Sum over regions of (1 − total attention weight)², divided by the number of tokens.
