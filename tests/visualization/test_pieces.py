@@ -10,6 +10,7 @@ from tfx_transformer.visualization.pieces import readable
         (["▁2026", "년", "▁11", "월"], ["2026", "·년", "11", "·월"]),
         (["▁国際", "学校", "に", "。"], ["国際", "学校", "に", "。"]),  # no spaces between words
         (["▁", "犬", "▁", "dog"], ["(space)", "犬", "(space)", "dog"]),
+        (["a", "n", "▁", "o", "x"], ["a", "n", "(space)", "o", "x"]),  # characters
         (["▁الت", "فاح"], ["الت", "\u200f·فاح"]),
         (["<s>", "▁x", "<unk>", "y", "<pad>"], ["(start)", "x", "(unknown)", "y", "(padding)"]),
         (

@@ -26,10 +26,11 @@ def readable(pieces: Iterable) -> list[str]:
     """`["▁ani", "mal", "</s>"]` → `["ani", "·mal", "(end)"]`; labels that are no subwords stay.
 
     Subwords are recognized by `▁` at the beginning of words (SentencePiece) or `##` inside them
-    (WordPiece). A byte of SentencePiece is its character.
+    (WordPiece); single characters with `▁` between the words get no dots. A byte of SentencePiece
+    is its character.
     """
     pieces = [_character(str(piece)) for piece in pieces]
-    has_starts = any(piece.startswith("▁") for piece in pieces)
+    has_starts = any(piece.startswith("▁") and piece != "▁" for piece in pieces)
     labels, before = [], ""
     for piece in pieces:
         if piece in NAMES:

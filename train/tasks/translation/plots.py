@@ -63,7 +63,7 @@ def plot_blocks(model, maps, result: Translation, path, index: int, word) -> lis
         "encoder": f"Which source words each source word attends to (encoder, {block})",
         "decoder": f"Which earlier words each target word attends to (decoder, {block})",
         "cross": f"Which source words each target word attends to (decoder, {block})",
-        "word": f"What “{readable(source)[at]}” attends to, by head (encoder, {block})",
+        "word": f"What “{readable(source)[at]}” attends to, by head\n(encoder, {block})",
         "mask": "Which target words each target word may attend to: itself and those before",
     }
     paths = [
