@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tfx_transformer.files import has_scheme
 
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character
+
 
 def unknown_source(spec, known: str) -> ValueError:
     """The error for a source of an unknown kind."""
@@ -44,8 +46,14 @@ def describe_counts(skipped: Mapping[str, int]) -> str:
 
 
 def describe_files(skipped: Mapping[str, str], limit: int = 5) -> str:
-    """{file: reason} as "6 (a.png: truncated, …)" with the first files, or "none"."""
+    """{file: reason} as "6 (a.png: truncated, … and 1 more)" with the first files, or "none"."""
     if not skipped:
         return "none"
     listed = [f"{file}: {reason}" for file, reason in list(skipped.items())[:limit]]
-    return f"{len(skipped):,} ({', '.join(listed + ['…'] * (len(skipped) > limit))})"
+    more = f", … and {len(skipped) - limit:,} more" if len(skipped) > limit else ""
+    return f"{len(skipped):,} ({', '.join(listed)}{more})"
+
+
+def is_text(value) -> bool:
+    """Whether UTF-8 can encode it; a file name that is not UTF-8 has half characters."""
+    return isinstance(value, str) and not _SURROGATE.search(value)

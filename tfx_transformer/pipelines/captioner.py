@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
+from tfx_transformer.data.images.options import MAX_PIXELS
 from tfx_transformer.data.images.pixels import normalize
 from tfx_transformer.pipelines.base import GeneratedText
 from tfx_transformer.pipelines.decode import cross_attention, decode, make_decoder, text_outputs
@@ -35,8 +36,7 @@ class Captioner(ImagePipeline):
         tokenizer: of the captions.
         decoder: a name in DECODERS, or a dict of its options.
         max_length: maximum length of a caption in tokens, END included.
-        crop_ratio: fraction of an image's shorter side that is used.
-        normalization: a name in NORMALIZATION, as in training.
+        crop_ratio, normalization, resize, max_pixels: as in `ImageOptions`, and as in training.
     """
 
     kind = "captioner"
@@ -50,8 +50,16 @@ class Captioner(ImagePipeline):
         max_length=32,
         crop_ratio=1.0,
         normalization="imagenet",
+        resize="crop",
+        max_pixels=MAX_PIXELS,
     ):
-        super().__init__(model, crop_ratio, normalization)
+        super().__init__(
+            model,
+            crop_ratio=crop_ratio,
+            normalization=normalization,
+            resize=resize,
+            max_pixels=max_pixels,
+        )
         check_positive(max_length=max_length)
         self.tokenizer, self.max_length = tokenizer, max_length
         self.decoder, self.seeds = make_decoder(decoder)

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
+from tfx_transformer.data.images.options import MAX_PIXELS
 from tfx_transformer.data.images.pixels import normalize
 from tfx_transformer.pipelines.base import Prediction
 from tfx_transformer.pipelines.images import ImagePipeline
@@ -15,8 +16,7 @@ class Classifier(ImagePipeline):
     Args:
         model: images (B, size, size, 3) → logits (B, C); has an `image_size`.
         class_names: C names.
-        crop_ratio: fraction of an image's shorter side that is used.
-        normalization: a name in NORMALIZATION, as in training.
+        crop_ratio, normalization, resize, max_pixels: as in `ImageOptions`, and as in training.
         top_k: number of classes to return, at most C.
         jit_compile: whether XLA compiles the model, once for each batch size.
     """
@@ -25,9 +25,23 @@ class Classifier(ImagePipeline):
     result = Prediction
 
     def __init__(
-        self, model, class_names, crop_ratio=1.0, normalization="half", top_k=5, jit_compile=False
+        self,
+        model,
+        class_names,
+        crop_ratio=1.0,
+        normalization="half",
+        top_k=5,
+        jit_compile=False,
+        resize="crop",
+        max_pixels=MAX_PIXELS,
     ):
-        super().__init__(model, crop_ratio, normalization)
+        super().__init__(
+            model,
+            crop_ratio=crop_ratio,
+            normalization=normalization,
+            resize=resize,
+            max_pixels=max_pixels,
+        )
         check_positive(top_k=top_k)
         check_class_names(class_names, model)
         self.class_names, self.jit_compile = list(class_names), jit_compile

@@ -4,23 +4,30 @@ import abc
 
 import tensorflow as tf
 
-from tfx_transformer.checks import check_fraction
+from tfx_transformer.data.images.options import ImageOptions
 from tfx_transformer.data.images.pixels import decode_batch
 from tfx_transformer.pipelines.base import Pipeline
 from tfx_transformer.runtime import graph
 
 
 class ImagePipeline(Pipeline):
-    """A pipeline whose items are image files; a subclass defines `_predict`."""
+    """A pipeline whose items are image files; a subclass defines `_predict`.
 
-    def __init__(self, model, crop_ratio, normalization):
+    Args:
+        model: has an `image_size`.
+        options: the fields of `ImageOptions`, as in training.
+    """
+
+    def __init__(self, model, **options):
         super().__init__()
-        check_fraction(crop_ratio=crop_ratio)
-        self.model, self.crop_ratio, self.normalization = model, crop_ratio, normalization
+        read = ImageOptions(**options)
+        self.model, self.crop_ratio, self.normalization = model, read.crop_ratio, read.normalization
+        self.resize, self.max_pixels = read.resize, read.max_pixels
         size = model.image_size
         encoded = tf.TensorSpec([None], tf.string, name="image")
         images = tf.TensorSpec([None, size, size, 3], tf.float32, name="image")
-        self.read = graph(lambda image: decode_batch(image, size, crop_ratio), encoded)
+        how = (size, read.crop_ratio, read.resize, read.max_pixels)
+        self.read = graph(lambda image: decode_batch(image, *how), encoded)
         self.predict = graph(self._predict_files, encoded)
         self.predict_pixels = graph(lambda image: self._predict(255 * image), images)
 

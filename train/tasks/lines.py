@@ -3,7 +3,7 @@
 import os
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 READ_SIZE = 1 << 18  # bytes of standard input that are read before the first result
@@ -54,30 +54,53 @@ def warn_truncated(count: int, advice: str) -> None:
         print(f"{texts} too long and truncated: {advice}", file=sys.stderr)
 
 
-def read_image_files(files: tuple[str, ...]) -> list[bytes]:
-    """All files, before the first result, so that a missing one is reported at once."""
+def answer_images(files: tuple[str, ...], pipeline, batch_size: int, answer: Callable) -> None:
+    """Prints a line for each file: its name and `answer(result)`, or why it was not read.
+
+    Raises in the end if there is a file without an answer.
+    """
+    unread: dict[int, str] = {}
+
+    def read(number: int) -> bytes:
+        data, reason = read_image_file(files[number], pipeline)
+        if reason:
+            unread[number] = reason
+        return data
+
+    results = pipeline.results(map(read, range(len(files))), batch_size, read_ahead=batch_size)
+    for number, (file, result) in enumerate(zip(files, results, strict=True)):
+        text = answer(result)
+        if number in unread or not text:
+            reason = unread.setdefault(number, "not an image")
+            text = reason if reason.startswith("unreadable") else f"unreadable ({reason})"
+        print(f"{file}\t{text}")
+    if unread:
+        raise ValueError(f"{len(unread)} of {len(files)} files could not be read")
+
+
+def check_files(files: tuple[str, ...]) -> None:
     if not files:
         raise ValueError("files must name at least one image")
-    return [read_image_file(file) for file in files]
 
 
-def read_image_file(path: str) -> bytes:
-    """An image file as it is read for training: upright, on white; unreadable ones unchanged."""
+def read_image_file(path: str, pipeline) -> tuple[bytes, str]:
+    """An image file as it is read for training, or b"" and the reason."""
     from tfx_transformer.data.images.files import read_images
+    from tfx_transformer.data.images.options import MAX_PIXELS
 
-    file = Path(path)
-    if not file.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    data = file.read_bytes()
-    images, _ = read_images([path], lambda _: data)
-    return images.get(path, data)
+    options = getattr(pipeline, "options", {})  # of an export
+    options = options if isinstance(options, dict) else pipeline.options()
+    limit = options.get("max_pixels", MAX_PIXELS)
+    images, reasons = read_images([path], lambda _: Path(path).read_bytes(), limit)
+    return images.get(path, b""), reasons.get(path, "")
 
 
 def read_picture(pipeline, path: str):
     """An image file as pixels for a pipeline: (1, H, W, C), 0 to 255."""
     import tensorflow as tf
 
-    images, is_readable = pipeline.read(tf.constant([read_image_file(path)]))
-    if not is_readable[0]:
-        raise ValueError(f"{path} is not an image that can be read")
+    data, reason = read_image_file(path, pipeline)
+    images, is_readable = pipeline.read(tf.constant([data]))
+    if reason or not is_readable[0]:
+        raise ValueError(f"{path} is not an image that can be read: {reason}")
     return images

@@ -193,7 +193,7 @@ def test_skipped_images_and_captions_are_reported(folder):
     assert str(captions) == (
         f"{folder / 'images'} ({folder / 'names.txt'}): 3 images with 4 captions; skipped: "
         "8 (gone.png: no such image, lost.png: no such image, c.png#0: empty caption, "
-        "silent.png#0: empty caption, silent.png#1: empty caption, …)"
+        "silent.png#0: empty caption, silent.png#1: empty caption, … and 3 more)"
     )
 
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfx_transformer.data.images.augmentation_options import Augmentation
 from tfx_transformer.data.images.batches import training_images
+from tfx_transformer.data.images.pixels import decode_batch
 from tfx_transformer.data.images.sources import Images
 
 
@@ -104,3 +105,43 @@ def test_a_batch_is_never_larger_than_the_data(images):
 def test_an_invalid_argument_is_named(images, options, message):
     with pytest.raises(ValueError, match=message):
         training_images(**{"images": images, "image_size": 8} | options)
+
+
+@pytest.mark.parametrize("resize", ["crop", "squash", "pad"])
+def test_without_augmentation_training_sees_what_evaluation_sees(images, resize):
+    """Also the crop ratio is that of evaluation."""
+    augmentation = Augmentation(crop="none", flip=False)
+    options = {"crop_ratio": 0.6, "resize": resize}
+    data = training_images(images, 8, 13, augmentation=augmentation, **options)
+    (pixels, _, _) = take(data, 1)[0]
+    expected, _ = decode_batch(tf.constant(images.items), 8, **options)
+    expected = np.asarray(expected) / 127.5 - 1
+    order = np.random.default_rng([0, 0]).permutation(13)
+    np.testing.assert_allclose(pixels, expected[order], atol=1e-5)
+    assert resize == "crop" or not np.allclose(
+        expected, decode_batch(tf.constant(images.items), 8)[0]
+    )
+
+
+def test_a_random_part_is_one_of_the_square_that_resize_makes(images):
+    data = make(images, crop="resized", min_area=0.9, flip=False)
+    padded = training_images(images, 8, 4, augmentation=data.augmentation, resize="pad")
+    has_gray = [
+        np.isclose(pixels, 128 / 127.5 - 1, atol=1e-3).any() for pixels in take(padded, 1)[0][0]
+    ]
+    assert sum(has_gray) >= 3
+
+
+def test_balanced_classes_have_the_same_total_weight(images):
+    labels = np.array([0] * 9 + [1] * 3 + [2], "int32")
+    images = Images("grays", images.items, labels, ["a", "b", "c"], {})
+    plain = training_images(images, 8, 13)
+    assert take(plain, 1)[0][2].tolist() == [1] * 13
+    balanced = training_images(images, 8, 13, class_weights="balanced")
+    _, targets, weights = take(balanced, 1)[0]
+    np.testing.assert_allclose(weights @ targets, [13 / 3] * 3, rtol=1e-5)
+    mixed = training_images(
+        images, 8, 13, augmentation=Augmentation(mixup=1.0), class_weights="balanced"
+    )
+    _, targets, weights = take(mixed, 1)[0]
+    np.testing.assert_allclose(weights, targets @ [13 / 27, 13 / 9, 13 / 3], rtol=1e-5)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tfx_transformer.data.images import files
+from tfx_transformer.data.images import files, pixels
 from tfx_transformer.data.images.files import encode_png, open_files, read_images, to_decodable
 
 rng = np.random.default_rng(0)
@@ -30,8 +30,8 @@ def encode(image, kind, **options):
 
 
 def decode(data):
-    """The pixels, as TensorFlow decodes them."""
-    return tf.io.decode_image(data, channels=3, expand_animations=False).numpy()
+    """The pixels, as pipelines decode them."""
+    return pixels.decode(data).numpy()
 
 
 def read_one(data):

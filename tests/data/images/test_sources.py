@@ -1,6 +1,8 @@
 """Images by class from folders and zip files, and every error of such a source."""
 
 import hashlib
+import json
+import os
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -53,27 +55,37 @@ def tenth(key):
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % 10
 
 
-def test_class_folders_are_split_by_the_hash_of_the_path(tmp_path):
-    write(tmp_path, {"cat": 60, "ape": 80, "Dog": 70})
+def test_large_classes_are_split_by_the_hash_of_the_path(tmp_path):
+    write(tmp_path, {"cat": 100, "Dog": 110})
     expected = {split: {} for split in SPLITS}
-    for first, name, count in ((0, "cat", 60), (60, "ape", 80), (140, "Dog", 70)):
+    for first, name, count in ((0, "cat", 100), (100, "Dog", 110)):
         for index in range(count):
             split = {0: "test", 1: "validation"}.get(tenth(f"{name}/{index}.png"), "train")
             expected[split][first + index] = name
     for split in SPLITS:
         images = load_images(tmp_path, split)
         assert as_dict(images) == expected[split] and len(images) > 10
-        assert images.class_names == ["Dog", "ape", "cat"]
+        assert images.class_names == ["Dog", "cat"]
         assert images.labels.dtype == np.int32 and not images.skipped
 
 
-def test_no_image_changes_its_split_when_others_are_added(tmp_path):
-    write(tmp_path, {"cat": 40, "dog": 40})
+def test_no_image_of_a_large_class_changes_its_split_when_others_are_added(tmp_path):
+    write(tmp_path, {"cat": 100, "dog": 100})
     before = {split: as_dict(load_images(tmp_path, split)) for split in SPLITS}
     write(tmp_path, {"ape": 50}, first=500)
     (tmp_path / "cat/another.png").write_bytes(image(900))
     for split in SPLITS:
         assert before[split].items() <= as_dict(load_images(tmp_path, split)).items()
+
+
+def test_small_classes_are_split_one_by_one(tmp_path):
+    """43 images of one class and 11 of another: a fifth of each for validation and for test."""
+    write(tmp_path, {"cat": 43, "dog": 8, "ape": 3, "rat": 2})
+    parts = {split: as_dict(load_images(tmp_path, split)) for split in SPLITS}
+    for split in ("validation", "test"):
+        assert Counter(parts[split].values()) == {"cat": 9, "dog": 2, "ape": 1}
+    assert Counter(parts["train"].values()) == {"cat": 25, "dog": 4, "ape": 1, "rat": 2}
+    assert len(set().union(*parts.values())) == 56
 
 
 @pytest.mark.parametrize(
@@ -87,20 +99,20 @@ def test_no_image_changes_its_split_when_others_are_added(tmp_path):
     ],
 )
 def test_split_folders_are_kept_and_missing_ones_are_held_out_from_train(tmp_path, folders):
-    write(tmp_path, {f"{top}/{name}": 30 for top in folders for name in ("ape", "cat")})
+    write(tmp_path, {f"{top}/{name}": 100 for top in folders for name in ("ape", "cat")})
     names = [folder.lower().replace("validation", "val") for folder in folders]
-    first = {name: 60 * i for i, name in enumerate(names)}
+    first = {name: 200 * i for i, name in enumerate(names)}
     loaded = {split: as_dict(load_images(tmp_path, split)) for split in SPLITS}
     for split, short in (("validation", "val"), ("test", "test")):
         if short in first:
-            expected = set(range(first[short], first[short] + 60))
+            expected = set(range(first[short], first[short] + 200))
         else:
             wanted = {"validation": 1, "test": 0}[split]
-            keys = [f"{name}/{index}.png" for name in ("ape", "cat") for index in range(30)]
+            keys = [f"{name}/{index}.png" for name in ("ape", "cat") for index in range(100)]
             expected = {number for number, key in enumerate(keys) if tenth(key) == wanted}
             assert expected
         assert set(loaded[split]) == expected
-    assert set(loaded["train"]) == set(range(60)) - set(loaded["test"]) - set(loaded["validation"])
+    assert set(loaded["train"]) == set(range(200)) - set(loaded["test"]) - set(loaded["validation"])
 
 
 def test_the_classes_are_those_of_all_splits(tmp_path):
@@ -125,17 +137,45 @@ def test_a_zip_file_is_read_like_a_folder(tmp_path, outer, top):
     for split in SPLITS:
         images = load_images(str(archive), split)
         assert as_dict(images) == as_dict(load_images(root, split))
-        assert images.class_names == ["ape", "cat"] and not images.skipped
+        assert images.class_names == ["ape", "cat"]
+        assert list(images.skipped) == ["README.txt"] * (split == "train")
 
 
-def test_other_files_are_ignored_and_not_reported(tmp_path):
+def test_every_other_file_is_named_once_but_hidden_ones(tmp_path):
     root = write(tmp_path, {"train/ape": 2, "train/cat": 2, "test/ape": 1, "notes": 0})
-    for name in ("Thumbs.db", "train/labels.csv", "train/ape/0.txt", "train/ape/.1.png", "a.json"):
+    named = ["a.json", "notes/b.svg", "train/ape/0.txt", "train/cat/1.HEIC", "train/cat/2"]
+    for name in (*named, "Thumbs.db", "train/ape/.1.png", "train/ape/desktop.ini", "test/3.avif"):
         (root / name).write_bytes(b"x")
     write(root, {".cache/dog": 2, "train/.ipynb_checkpoints": 2}, first=100)
     images = load_images(root, "test")
-    assert (images.class_names, images.skipped) == (["ape", "cat"], {})
-    assert as_dict(images) == {4: "ape"}
+    assert images.class_names == ["ape", "cat"] and as_dict(images) == {4: "ape"}
+    assert images.skipped == {"test/3.avif": "no known image extension"}
+    assert load_images(root).skipped == dict.fromkeys(named, "no known image extension")
+
+
+def test_a_name_that_is_not_utf8_is_skipped_and_named(tmp_path):
+    root = write(tmp_path, {"ape": 9, "cat": 9})
+    for name in (b"ape/\xff\xe9.png", b"b\xe4r/1.png"):
+        path = os.path.join(os.fsencode(root), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(image(99))
+    images = load_images(root)
+    assert images.class_names == ["ape", "cat"] and 99 not in as_dict(images)
+    assert images.skipped == {
+        r"'ape/\udcff\udce9.png'": "a name that is not UTF-8",
+        r"'b\udce4r/1.png'": "a name that is not UTF-8",
+    }
+    json.dumps(images.skipped, ensure_ascii=False).encode()
+    assert not load_images(root, "test").skipped
+
+
+def test_an_image_of_too_many_pixels_is_skipped_and_named(tmp_path):
+    write(tmp_path, {"train/ape": 2, "train/cat": 2, "val/cat": 1, "test/cat": 1})
+    (tmp_path / "train/cat/9.png").write_bytes(encode_png(np.zeros((5, 7), "uint8")))
+    images = load_images(tmp_path, max_pixels=34)
+    assert images.skipped == {"train/cat/9.png": "too many pixels"} and len(images) == 4
+    assert not load_images(tmp_path, max_pixels=35).skipped
 
 
 def test_every_known_extension_is_read_in_any_case(tmp_path):
@@ -147,7 +187,7 @@ def test_every_known_extension_is_read_in_any_case(tmp_path):
 
 
 def test_bad_files_are_skipped_and_reported(tmp_path):
-    write(tmp_path, {"train/ape": 3, "train/cat": 2, "test/ape": 1})
+    write(tmp_path, {"train/ape": 3, "train/cat": 2, "test/ape": 1, "val/cat": 1})
     (tmp_path / "train/ape/1.png").write_bytes(b"")
     (tmp_path / "train/cat/1.png").write_bytes(image(4)[:45])
     (tmp_path / "train/stray.png").write_bytes(image(50))
@@ -180,7 +220,7 @@ def test_images_describe_themselves_in_one_line():
     many = {f"{number}.png": "bad" for number in range(1006)}
     images = Images("mine", [b""], labels[:1], ["a", "b"], many)
     assert str(images).endswith(
-        "skipped: 1,006 (0.png: bad, 1.png: bad, 2.png: bad, 3.png: bad, 4.png: bad, …)"
+        "1,006 (0.png: bad, 1.png: bad, 2.png: bad, 3.png: bad, 4.png: bad, … and 1,001 more)"
     )
     assert str(Images("mine", [], labels[:0], ["a"])).endswith("skipped: none")
 

@@ -2,13 +2,13 @@ import os
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 
+from tfx_transformer.data.images.pixels import decode
 from tfx_transformer.train.tasks.lines import (
+    check_files,
     read_chunks,
     read_image_file,
-    read_image_files,
     warn_truncated,
 )
 
@@ -40,21 +40,22 @@ def test_waiting_lines_come_together_and_a_single_one_at_once(monkeypatch):
         assert list(chunks) == []
 
 
-def test_a_missing_file_is_named_before_the_first_result(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such file: .*none.jpg"):
-        read_image_files((str(tmp_path / "none.jpg"),))
+def test_a_file_that_is_not_read_has_a_reason(tmp_path, classifier):
+    path = str(tmp_path / "none.jpg")
+    assert read_image_file(path, classifier) == (b"", "unreadable (No such file or directory)")
     with pytest.raises(ValueError, match="files must name at least one image"):
-        read_image_files(())
+        check_files(())
 
 
-def test_an_image_is_turned_upright_as_in_training(tmp_path):
+def test_an_image_is_turned_upright_as_in_training(tmp_path, classifier):
     pixels = np.zeros((6, 10, 3), "uint8")
     pixels[:, :5] = 255
     exif = Image.Exif()
     exif[0x0112] = 6  # rotate by 90 degrees
     Image.fromarray(pixels).save(tmp_path / "turned.png", exif=exif)
-    read = tf.io.decode_image(read_image_file(str(tmp_path / "turned.png")))
-    assert read.shape == (10, 6, 3) and read[0].numpy().min() == 255 and not read[9].numpy().any()
+    data, _ = read_image_file(str(tmp_path / "turned.png"), classifier)
+    read = decode(data).numpy()
+    assert read.shape == (10, 6, 3) and read[0].min() == 255 and not read[9].any()
 
 
 def test_truncated_texts_are_counted_in_one_line(capsys):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfx_transformer.data.sources import read_lines
+from tfx_transformer.data.sources import is_text, read_lines
 
 KNOWN = (
     "NAME#NUMBER<TAB>CAPTION, a CSV with the columns image (or file, file_name) and caption, JSON "
@@ -24,7 +24,6 @@ IMAGE_COLUMNS = ("image", "file", "file_name")
 Entry = tuple[str, str, str]  # a caption: how to report it, the name of its image, its text
 
 _TOKEN = re.compile(r"([^\t]+)#(\d+)\t(.*)")
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which UTF-8 cannot encode
 
 
 def read_entries(path: Path) -> list[Entry]:
@@ -113,7 +112,3 @@ def _read_parts(path: Path, key: str, parts, number: str, text: str) -> Iterator
                 f"got {ascii(part)[:80]}"
             )
         yield pair
-
-
-def is_text(value) -> bool:
-    return isinstance(value, str) and not _SURROGATE.search(value)

@@ -17,10 +17,11 @@ from pathlib import Path
 from posixpath import basename
 
 from tfx_transformer.checks import check_choice
-from tfx_transformer.data.captions.formats import Entry, is_text, read_entries
+from tfx_transformer.data.captions.formats import Entry, read_entries
 from tfx_transformer.data.images.files import is_image_name, open_files, read_images
+from tfx_transformer.data.images.options import MAX_PIXELS
 from tfx_transformer.data.images.sources import select_images
-from tfx_transformer.data.sources import check_path, describe_files, read_lines
+from tfx_transformer.data.sources import check_path, describe_files, is_text, read_lines
 from tfx_transformer.data.splits import SPLITS, assign_split
 from tfx_transformer.data.tfds import find_builder, read_examples, require_prepared, stored_splits
 
@@ -57,6 +58,7 @@ def load_captions(
     names: str | Path | None = None,
     split: str = "train",
     data_dir: str | Path | None = None,
+    max_pixels: int = MAX_PIXELS,
 ) -> Captions:
     """Reads the encoded images of one split, sorted by name, and their captions.
 
@@ -71,18 +73,20 @@ def load_captions(
             None for TFDS.
         split: "train", "validation" or "test".
         data_dir: folder of the prepared TFDS data sets; the default of TFDS if None.
+        max_pixels: images with more pixels are skipped, before they are decoded.
     """
     check_choice(*SPLITS, split=split)
     scheme, _, rest = str(images).partition(":")
     if scheme == "tfds":
         if captions or names:
             raise ValueError(f"{images} has its captions and splits; got {captions=}, {names=}")
-        fields = _read_tfds(rest, split, data_dir)
+        fields = _read_tfds(rest, split, data_dir, max_pixels)
     else:
         path = check_path(images, KNOWN_IMAGES)
         if not captions:
             raise ValueError(f"captions must be a file with those of {images}; got {captions=}")
-        fields = _read_files(path, Path(captions), Path(names) if names else None, split)
+        listed = Path(names) if names else None
+        fields = _read_files(path, Path(captions), listed, split, max_pixels)
     files, items, texts, skipped = fields
     name = f"{images} ({names or split})"
     if not files:
@@ -90,12 +94,14 @@ def load_captions(
     return Captions(name, files, items, texts, skipped)
 
 
-def _read_files(path: Path, captions: Path, names: Path | None, split: str) -> Fields:
+def _read_files(
+    path: Path, captions: Path, names: Path | None, split: str, max_pixels: int
+) -> Fields:
     with open_files(path, KNOWN_IMAGES) as (paths, read):
         entries = read_entries(captions)
         listed = None if names is None else [x.strip() for x in read_lines(names) if x.strip()]
         files, texts, skipped = _join(paths, entries, listed, split)
-        items, broken = read_images(list(texts), read)
+        items, broken = read_images(list(texts), read, max_pixels)
     skipped |= {files[path]: reason for path, reason in broken.items()}
     return [files[path] for path in items], [*items.values()], [texts[p] for p in items], skipped
 
@@ -145,7 +151,7 @@ def _find(images: dict[str, list[str]], name: str) -> tuple[str, str]:
     return "", f"{len(matches)} images of that name" if matches else "no such image"
 
 
-def _read_tfds(name: str, split: str, data_dir) -> Fields:
+def _read_tfds(name: str, split: str, data_dir, max_pixels: int) -> Fields:
     builder = find_builder(name, data_dir)
     kinds = builder.info.features.dtype  # nested like the features
     if not isinstance(kinds, dict) or not set(FEATURES) <= kinds.keys():
@@ -166,5 +172,6 @@ def _read_tfds(name: str, split: str, data_dir) -> Fields:
         texts = enumerate(example["captions"]["text"])
         entries += [(f"{file}#{index}", file, text.decode()) for index, text in texts]
     _, captions, skipped = _join(list(rows), entries, list(rows), split)
-    files, items, broken = select_images(source, {file: rows[file] for file in captions}, "image")
+    found = {file: rows[file] for file in captions}
+    files, items, broken = select_images(source, found, "image", max_pixels)
     return files, items, [captions[file] for file in files], skipped | broken

@@ -1,6 +1,6 @@
 """Image augmentation. The seed, two integers, is the only source of randomness.
 
-An image is (h, w, 3), float32, in 0 … 255. Only `mix` takes a whole batch.
+An image is (h, w, 3), in 0 … 255. Only `mix` takes a whole batch.
 """
 
 import math
@@ -8,19 +8,26 @@ import math
 import tensorflow as tf
 
 from tfx_transformer.data.images.augmentation_options import Augmentation
-from tfx_transformer.data.images.pixels import resize_and_crop
+from tfx_transformer.data.images.pixels import GRAY, resize_and_crop
 
 MAX_MAGNITUDE = 10.0  # of RandAugment
-GRAY = 128.0  # fills the area outside of a transformed image
 
 
-def augment_image(image, seed, size: int, options: Augmentation):
-    """(h, w, 3) → (size, size, 3), with all changes of single images."""
+def augment_image(
+    image, seed, size: int, options: Augmentation, crop_ratio: float = 1.0, resize: str = "crop"
+):
+    """(h, w, 3) → (size, size, 3), with all changes of single images.
+
+    `crop_ratio` and `resize` are those of `resize_and_crop`. A random part is one of the square
+    that `resize` makes; with "crop" it is one of the whole image.
+    """
     crop_seed, flip_seed, rand_seed, erase_seed = tf.unstack(tf.random.split(seed, 4))
     if options.crop == "resized":
+        if resize != "crop":
+            image = resize_and_crop(image, 2 * size, resize=resize)
         image = resized_crop(image, crop_seed, size, options.min_area)
     else:
-        image = resize_and_crop(image, size)
+        image = resize_and_crop(image, size, crop_ratio, resize)
     if options.crop == "pad":
         image = padded_crop(image, crop_seed, options.padding)
     if options.flip:

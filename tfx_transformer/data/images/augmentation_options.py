@@ -11,8 +11,8 @@ class Augmentation:
     """Random changes of training images, sampled anew in each epoch."""
 
     crop: Literal["resized", "pad", "none"] = "pad"
-    """resized: a random part of the image; pad: a random shift of the padded image; none: the
-    center crop of evaluation."""
+    """resized: a random part of the image; pad: a random shift of the image that evaluation
+    sees, with a black border; none: the image that evaluation sees."""
     min_area: float = 0.08
     """Smallest area of a resized crop, as a fraction of the image."""
     padding: float = 0.125

@@ -7,14 +7,16 @@ because mixed images have mixed labels.
 import numpy as np
 import tensorflow as tf
 
-from tfx_transformer.checks import check_choice, check_positive
+from tfx_transformer.checks import check_choice, check_fraction, check_positive
 from tfx_transformer.data.epochs import EpochBatches
 from tfx_transformer.data.images.augment import augment_image, mix
 from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.data.images.options import MAX_PIXELS, RESIZE
 from tfx_transformer.data.images.pixels import NORMALIZATION, decode, normalize
 from tfx_transformer.data.images.sources import Images
 
 DEFAULT = Augmentation()
+CLASS_WEIGHTS = ("none", "balanced")
 
 
 class ImageBatches(EpochBatches):
@@ -29,6 +31,8 @@ class ImageBatches(EpochBatches):
         normalization: a name in NORMALIZATION.
         augmentation: the random changes of the images.
         seed: of the order and of the augmentation.
+        crop_ratio, resize, max_pixels: as in `ImageOptions`.
+        class_weights: "balanced" gives all classes the same total weight, "none" all images.
     """
 
     signature = (
@@ -45,11 +49,23 @@ class ImageBatches(EpochBatches):
         normalization: str = "half",
         augmentation: Augmentation = DEFAULT,
         seed: int = 0,
+        crop_ratio: float = 1.0,
+        resize: str = "crop",
+        max_pixels: int = MAX_PIXELS,
+        class_weights: str = "none",
     ):
-        check_positive(image_size=image_size, batch_size=batch_size)
+        check_positive(image_size=image_size, batch_size=batch_size, max_pixels=max_pixels)
         check_choice(*NORMALIZATION, normalization=normalization)
+        check_choice(*RESIZE, resize=resize)
+        check_choice(*CLASS_WEIGHTS, class_weights=class_weights)
+        check_fraction(crop_ratio=crop_ratio)
         self.images, self.image_size, self.normalization = images, image_size, normalization
         self.augmentation, self.seed = augmentation, seed
+        self.crop_ratio, self.resize, self.max_pixels = crop_ratio, resize, max_pixels
+        counts = np.bincount(images.labels, minlength=len(images.class_names))
+        balanced = len(images) / (len(counts) * np.maximum(counts, 1))
+        weights = balanced if class_weights == "balanced" else np.ones(len(counts))
+        self.class_weights = weights.astype("float32")  # (C,)
         num_examples = len(images) * augmentation.repeats
         self.batch_size = min(batch_size, num_examples)
         self.steps_per_epoch = num_examples // self.batch_size
@@ -68,13 +84,17 @@ class ImageBatches(EpochBatches):
             yield encoded, self.images.labels[rows[part]], seeds[part]
 
     def map_example(self, encoded, label, seed):
-        image = augment_image(decode(encoded), seed, self.image_size, self.augmentation)
+        image = decode(encoded, self.max_pixels)
+        image = augment_image(
+            image, seed, self.image_size, self.augmentation, self.crop_ratio, self.resize
+        )
         return image, tf.one_hot(label, len(self.images.class_names)), seed
 
     def make_batch(self, images, labels, seeds):
         mixup, cutmix = self.augmentation.mixup, self.augmentation.cutmix
         images, labels = mix(images, labels, -seeds[0], mixup, cutmix)
-        return normalize(images, self.normalization), labels, tf.ones(tf.shape(labels)[0])
+        weights = tf.linalg.matvec(labels, self.class_weights)  # of mixed labels, mixed weights
+        return normalize(images, self.normalization), labels, weights
 
 
 training_images = ImageBatches

@@ -1,8 +1,8 @@
 """Reads image files from a folder or a zip file and checks that TensorFlow can decode them.
 
-A file is kept unchanged if `tf.io.decode_image` gives what an image viewer shows. Others are
-converted to RGB PNG files: rotated as EXIF says, blended with white where transparent, the first
-frame of an animation, 16-bit gray scaled to 8 bits.
+A file is kept unchanged if `decode` of pixels.py gives what an image viewer shows. Others are
+converted to RGB PNG files: blended with white where transparent, the first frame of an animation,
+16-bit gray scaled to 8 bits.
 """
 
 import io
@@ -22,6 +22,8 @@ import tensorflow as tf
 from PIL import Image, UnidentifiedImageError
 from tqdm import tqdm
 
+from tfx_transformer.data.images.options import MAX_PIXELS
+from tfx_transformer.data.images.pixels import stored_orientation
 from tfx_transformer.data.sources import unknown_source
 from tfx_transformer.untrusted import MAX_PIXEL_RATIO, check_size, reading
 
@@ -31,8 +33,9 @@ JPEG = ("JPEG", "MPO")  # MPO: several JPEGs in one file, as many phones write
 MAX_BYTES = 2**28
 PROGRESS_FILES = 2000  # show a progress bar from this many files on
 CHUNK = 32  # files that a thread reads at a time
+ROWS = 256  # of an image, compared at a time
 
-_HIDDEN = re.compile(r"(^|/)(\.|__MACOSX/)")
+_HIDDEN = re.compile(r"(^|/)(\.|__MACOSX/|Thumbs\.db$|desktop\.ini$)")
 _ORIENTATION = 0x0112  # the EXIF tag
 _UPRIGHT = {  # what undoes each orientation
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -95,7 +98,7 @@ def _read_start(file) -> bytes:
 
 
 def read_images(
-    names: Sequence[str], read: Callable[[str], bytes]
+    names: Sequence[str], read: Callable[[str], bytes], max_pixels: int = MAX_PIXELS
 ) -> tuple[dict[str, bytes], dict[str, str]]:
     """Reads files in threads, each name once, and checks or converts each by `to_decodable`.
 
@@ -104,14 +107,13 @@ def read_images(
 
     def check(name: str) -> bytes | str:
         try:
-            return to_decodable(read(name))
+            return to_decodable(read(name), max_pixels)
         except Exception as error:  # a broken file can raise anything
             return _reason(error)
 
     chunks = [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]
     with warnings.catch_warnings(), ThreadPoolExecutor() as pool:
         warnings.simplefilter("ignore")  # of Pillow, about unusual but readable files
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
         results = tqdm(
             chain.from_iterable(pool.map(lambda chunk: [check(name) for name in chunk], chunks)),
             "reading images",
@@ -125,17 +127,19 @@ def read_images(
     return images, reasons
 
 
-def to_decodable(data: bytes) -> bytes:
-    """The image as bytes that `tf.io.decode_image(data, channels=3)` decodes correctly."""
+def to_decodable(data: bytes, max_pixels: int = MAX_PIXELS) -> bytes:
+    """The image as bytes that `decode` of pixels.py decodes correctly."""
     if not data:
         raise ValueError("empty file")
     if len(data) > MAX_BYTES:
         raise ValueError(f"over {MAX_BYTES:,} bytes")
     with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        if image.width * image.height > max_pixels:
+            raise ValueError("too many pixels")
         if image.format not in JPEG:  # JPEGs are decoded by TensorFlow below
             image.load()  # rotates a TIFF; reads the EXIF data at the end of a PNG
         upright = _UPRIGHT.get(_orientation(image))
-        if upright is None and _tensorflow_agrees(data, image):
+        if _tensorflow_agrees(data, image):
             return data
         rgb = _to_rgb(image)
     return encode_png(np.asarray(rgb if upright is None else rgb.transpose(upright)))
@@ -150,17 +154,25 @@ def encode_png(pixels: np.ndarray) -> bytes:
 
 
 def _tensorflow_agrees(data: bytes, image: Image.Image) -> bool:
-    """Whether TensorFlow decodes the file without errors and to the same pixels."""
+    """Whether TensorFlow decodes the file without errors, and to the same pixels."""
     if image.format not in (*JPEG, "PNG", "BMP") or image.mode == "CMYK":
         return False
+    file = tf.constant(data)  # faster than passing bytes
+    orientation = _orientation(image)
+    if orientation in _UPRIGHT and stored_orientation(file) != orientation:
+        return False
     try:
-        file = tf.constant(data)  # faster than passing bytes
-        pixels = tf.io.decode_image(file, channels=3, expand_animations=False)  # (h, w, 3)
+        if image.format in JPEG:  # the two decoders differ by a few levels
+            tf.io.decode_jpeg(file, channels=3, ratio=8)
+            return tuple(tf.io.extract_jpeg_shape(file)[:2]) == (image.height, image.width)
+        pixels = tf.io.decode_image(file, channels=3, expand_animations=False).numpy()
     except tf.errors.OpError:
         return False
-    if image.format in JPEG:  # the two decoders differ by a few levels
-        return pixels.shape == (image.height, image.width, 3)
-    return np.array_equal(pixels, np.asarray(_to_rgb(image)))
+    parts = ((row, min(row + ROWS, image.height)) for row in range(0, image.height, ROWS))
+    return all(
+        np.array_equal(pixels[a:b], np.asarray(_to_rgb(image.crop((0, a, image.width, b)))))
+        for a, b in parts
+    )
 
 
 def _orientation(image: Image.Image) -> int:
@@ -185,7 +197,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 def _reason(error: Exception) -> str:
     """Why a file is skipped, in a few words."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
+    if isinstance(error, Image.DecompressionBombError):
         return "too many pixels"
     if isinstance(error, UnidentifiedImageError):
         return "not an image"

@@ -8,9 +8,9 @@
     load_images("embedded:digits")              1,797 scans of 8 × 8 pixels
 
 The splits are train, validation and test; their folders are train, val or validation, and test. A
-missing split is held out from train: a tenth of it, by a hash of the file's path or of the row
-number, so that no image changes its split when others are added. Classes are named by their folders
-and numbered in sorted order. Skipped files are reported.
+missing split is held out from train; see `hold_out_class` in `splits.py`. Classes are named by
+their folders and numbered in sorted order. Skipped files are reported: damaged ones, those with too
+many pixels, and all that are not images by their name, except hidden ones.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,8 +32,9 @@ from tfx_transformer.data.images.files import (
     open_files,
     read_images,
 )
-from tfx_transformer.data.sources import check_path, describe_files
-from tfx_transformer.data.splits import SPLIT_NAMES, SPLITS, is_in_split, split_rows
+from tfx_transformer.data.images.options import MAX_PIXELS
+from tfx_transformer.data.sources import check_path, describe_files, is_text
+from tfx_transformer.data.splits import SPLIT_NAMES, SPLITS, hold_out_classes, split_rows
 from tfx_transformer.data.tfds import (
     LazyImages,
     class_features,
@@ -51,7 +52,7 @@ SMALL = "A split of a small data set may be empty: add images, or folders train,
 class Images:
     """Encoded images and their classes.
 
-    `tf.io.decode_image(item, channels=3, expand_animations=False)` decodes each item.
+    `decode` of pixels.py decodes each item.
     """
 
     name: str
@@ -78,6 +79,7 @@ def load_images(
     split: str = "train",
     data_dir: str | Path | None = None,
     hold_out: bool = True,
+    max_pixels: int = MAX_PIXELS,
 ) -> Images:
     """Reads the encoded images of one split, and checks that each can be decoded.
 
@@ -89,18 +91,19 @@ def load_images(
         split: "train", "validation" or "test".
         data_dir: folder of the prepared TFDS data sets; the default of TFDS if None.
         hold_out: whether a missing split is held out from train; if not, it is all of train.
+        max_pixels: images with more pixels are skipped, before they are decoded.
     """
     check_choice(*SPLITS, split=split)
     scheme, _, rest = str(spec).partition(":")
     if scheme == "tfds":
-        fields = _read_tfds(rest, split, data_dir, hold_out)
+        fields = _read_tfds(rest, split, data_dir, hold_out, max_pixels)
     elif str(spec) in EMBEDDED:
         fields = _read_embedded(str(spec), split, hold_out)
     elif (path := check_path(spec, KNOWN)).suffix.lower() == ".npz" and path.exists():
         fields = _read_npz(path, split, hold_out)
     else:
         with open_files(path, KNOWN) as (names, read):
-            fields = _read_tree(path, names, read, split, hold_out)
+            fields = _read_tree(path, names, read, split, hold_out, max_pixels)
     items, labels, class_names, skipped = fields
     name, counts = f"{spec} ({split})", np.bincount(labels, minlength=len(class_names))
     hint = f"skipped: {describe_files(skipped)}" + ("" if skipped else f". {SMALL}" * hold_out)
@@ -115,7 +118,10 @@ def load_images(
 
 
 def select_images(
-    source: Sequence[dict] | dict[int, dict], rows: dict[str, int], feature: str
+    source: Sequence[dict] | dict[int, dict],
+    rows: dict[str, int],
+    feature: str,
+    max_pixels: int = MAX_PIXELS,
 ) -> tuple[list[str], Sequence[bytes], dict[str, str]]:
     """Names, encoded images and {name: reason} of the skipped ones; unchecked if source is lazy.
 
@@ -123,10 +129,11 @@ def select_images(
         source: from `read_examples`.
         rows: {name: row} of the images.
         feature: name of the image in an example.
+        max_pixels: images with more pixels are skipped.
     """
     if not isinstance(source, dict):
         return list(rows), LazyImages(source, list(rows.values()), feature), {}
-    images, skipped = read_images(list(rows), lambda name: source[rows[name]][feature])
+    images, skipped = read_images(list(rows), lambda name: source[rows[name]][feature], max_pixels)
     return list(images), list(images.values()), skipped
 
 
@@ -144,9 +151,23 @@ class ImageFile(NamedTuple):
 
 
 def _read_tree(
-    where: Path, names: list[str], read: Callable[[str], bytes], split: str, hold_out: bool
+    where: Path,
+    paths: list[str],
+    read: Callable[[str], bytes],
+    split: str,
+    hold_out: bool,
+    max_pixels: int,
 ) -> Fields:
-    """Reads images from class folders; `names` and `read` are those of `open_files`."""
+    """Reads images from class folders; `paths` and `read` are those of `open_files`.
+
+    Files that belong to no split are reported for train.
+    """
+    others = {
+        ascii(name): "a name that is not UTF-8"
+        for name in paths
+        if not is_text(name) and not name.endswith("/")
+    }
+    names = list(filter(is_text, paths))
     files = _find_splits(where, names)
     images = sorted(file for file in files if is_image_name(file.name))
     class_names = sorted({file.inner[0] for file in files if len(file.inner) > 1})
@@ -162,16 +183,30 @@ def _read_tree(
     present = {file.split for file in images}
     if "train" not in present and (hold_out or split not in present):
         raise ValueError(f"{where} must have a folder train; got {', '.join(sorted(present))}")
+    stored = split if split in present else "train"
+    reported = split if hold_out else stored
+    folders = {file.name: file.split for file in files}
+    skipped = {
+        name: "no known image extension"
+        for name in sorted(names)
+        if not name.endswith("/")
+        and not is_image_name(name)
+        and folders.get(name, "train") == reported
+    } | (others if reported == "train" else {})
+    wanted = [file for file in images if file.split == stored]
+    keys = {"/".join(file.inner): file.inner[0] for file in wanted if len(file.inner) > 1}
+    if hold_out and stored == "train":
+        splits = hold_out_classes(keys, present)
+    else:
+        splits = dict.fromkeys(keys, split)
     indices = {name: index for index, name in enumerate(class_names)}
-    labels, skipped = {}, {}
-    for file in images:
-        if not is_in_split(file.split, "/".join(file.inner), present, split, hold_out):
-            continue
-        if len(file.inner) == 1:
-            skipped[file.name] = "not in a class folder"
-        else:
+    labels = {}
+    for file in wanted:
+        if splits.get("/".join(file.inner)) == split:
             labels[file.name] = indices[file.inner[0]]
-    items, reasons = read_images(list(labels), read)
+        elif len(file.inner) == 1 and stored == reported:
+            skipped[file.name] = "not in a class folder"
+    items, reasons = read_images(list(labels), read, max_pixels)
     return list(items.values()), [labels[name] for name in items], class_names, skipped | reasons
 
 
@@ -211,7 +246,7 @@ def _read_embedded(name: str, split: str, hold_out: bool) -> Fields:
     return [encode_png(image) for image in pixels], labels, list("0123456789"), {}
 
 
-def _read_tfds(name: str, split: str, data_dir, hold_out: bool) -> Fields:
+def _read_tfds(name: str, split: str, data_dir, hold_out: bool, max_pixels: int) -> Fields:
     builder = find_builder(name, data_dir)
     image, label = class_features(name, builder.info, tfds.features.Image)
     require_prepared(builder, name, data_dir, lazy=True)
@@ -227,5 +262,6 @@ def _read_tfds(name: str, split: str, data_dir, hold_out: bool) -> Fields:
     labels = {f"{splits[stored]}#{row}": int(source[row][label]) for row in bar}
     if min(labels.values(), default=0) < 0:
         raise ValueError(f"tfds:{name} has no labels in its split {splits[stored]}")
-    names, items, skipped = select_images(source, dict(zip(labels, rows, strict=True)), image)
+    found = dict(zip(labels, rows, strict=True))
+    names, items, skipped = select_images(source, found, image, max_pixels)
     return items, [labels[key] for key in names], class_names, skipped

@@ -1,15 +1,15 @@
 """Image captioning: the options of its recipes."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from tfx_transformer.data.images.augmentation_options import CAPTION_AUGMENTATION, Augmentation
+from tfx_transformer.data.images.options import ImageOptions
 from tfx_transformer.train.options import DecodingOptions
 from tfx_transformer.train.recipe import ModelOptions, Recipe
 
 
 @dataclass(frozen=True)
-class CaptioningData:
+class CaptioningData(ImageOptions):
     """Images with one or more captions each."""
 
     images: str = ""
@@ -28,8 +28,6 @@ class CaptioningData:
     """In tokens: longer captions are not trained on."""
     batch_size: int = 64
     """Captions in a batch."""
-    normalization: Literal["half", "imagenet"] = "half"
-    """Mean and standard deviation of pixels: 0.5 and 0.5, or those of ImageNet."""
 
     def __str__(self) -> str:
         return f"{self.images} {self.captions}".strip()

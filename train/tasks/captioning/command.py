@@ -5,7 +5,7 @@ import tyro
 from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
 from tfx_transformer.train.options import NO_OPTIONS, Options, given
-from tfx_transformer.train.tasks.lines import read_image_files
+from tfx_transformer.train.tasks.lines import answer_images, check_files
 
 
 def caption(
@@ -18,18 +18,17 @@ def caption(
 
     Args:
         model: a run folder or an export.
-        files: JPEG, PNG, GIF or BMP.
+        files: JPEG, PNG, GIF, BMP, WebP, TIFF or PPM.
         batch_size: images that are described together.
         options: of the pipeline.
     """
     check_exists(model=model)
+    check_files(files)
     start_tensorflow()
     from tfx_transformer.train.loading import load_pipeline
 
-    contents = read_image_files(files)
     captioner = load_pipeline(model, "captioning", **given(options))
-    for file, result in zip(files, captioner.results(contents, batch_size), strict=True):
-        print(f"{file}\t{result.text if result.is_readable else 'unreadable'}")
+    answer_images(files, captioner, batch_size, lambda result: result.text)
 
 
 COMMAND = caption

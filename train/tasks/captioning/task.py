@@ -79,10 +79,10 @@ class CaptioningTask(Task):
             model.image_size,
             data.batch_size,
             data.max_length,
-            data.normalization,
-            self.recipe.augment,
+            augmentation=self.recipe.augment,
             seed=self.recipe.seed,
             features=encode_images(self.greedy(model), captions) if model.freeze else None,
+            **data.image_options,
         )
         self.units_per_batch = self.data.lengths.sum() / self.data.steps_per_epoch
         write_skipped(folder, self.captions)
@@ -112,7 +112,7 @@ class CaptioningTask(Task):
     def pipeline(self, model, max_length=None, **decoding):
         data, spec = self.recipe.data, decoder_spec(self.recipe.decoding, **decoding)
         length = max_length or data.max_length
-        return Captioner(model, self.tokenizer, spec, length, normalization=data.normalization)
+        return Captioner(model, self.tokenizer, spec, length, **data.image_options)
 
     def test(self, run, data, **options):
         """Other data: images, their captions and, if given, a file of image names."""
@@ -137,7 +137,8 @@ TASK = CaptioningTask
 
 def load_split(data: CaptioningData, split: str = "test") -> Captions:
     """One of train, validation and test."""
-    return load_captions(data.images, data.captions, getattr(data, split) or None, split)
+    names = getattr(data, split) or None
+    return load_captions(data.images, data.captions, names, split, max_pixels=data.max_pixels)
 
 
 def variant_options(own: ModelOptions) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.data.images.options import ImageOptions
 from tfx_transformer.train.recipe import ADAMW, ModelOptions, OptimizerOptions, Recipe
 
 
 @dataclass(frozen=True)
-class ClassificationData:
+class ClassificationData(ImageOptions):
     """Images with a class each."""
 
     source: str = ""
@@ -16,10 +17,8 @@ class ClassificationData:
     above them; a .npz file; `tfds:NAME`; `embedded:mnist`; or `embedded:digits`."""
     batch_size: int = 128
     """Images in a batch."""
-    crop_ratio: float = 1.0
-    """In evaluation and use, the fraction of the shorter side that is kept."""
-    normalization: Literal["half", "imagenet"] = "half"
-    """Mean and standard deviation of pixels: 0.5 and 0.5, or those of ImageNet."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """balanced: in training the images of all classes together have the same weight."""
 
     def __str__(self) -> str:
         return self.source

@@ -4,7 +4,7 @@ import tyro
 
 from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.train.tasks.lines import read_image_files
+from tfx_transformer.train.tasks.lines import answer_images, check_files
 
 
 def classify(
@@ -17,19 +17,20 @@ def classify(
 
     Args:
         model: a run folder or an export.
-        files: JPEG, PNG, GIF or BMP.
+        files: JPEG, PNG, GIF, BMP, WebP, TIFF or PPM.
         top_k: number of classes to print for each image, the most likely first.
         batch_size: images that are classified together.
     """
     check_exists(model=model)
+    check_files(files)
     start_tensorflow()
     from tfx_transformer.train.loading import load_pipeline
 
-    contents = read_image_files(files)
+    def answer(result) -> str:
+        return "\t".join(f"{label} {score:.3f}" for label, score in result.classes[:top_k])
+
     classifier = load_pipeline(model, "classification", top_k=top_k)
-    for file, result in zip(files, classifier.results(contents, batch_size), strict=True):
-        best = [f"{label} {score:.3f}" for label, score in result.classes[:top_k]]
-        print("\t".join([file, *(best or ["unreadable"])]))
+    answer_images(files, classifier, batch_size, answer)
 
 
 COMMAND = classify

@@ -24,8 +24,13 @@ class ClassificationTask(ClassTask):
         recipe = self.recipe
         if recipe.weights:
             check_normalization(recipe.weights, recipe.data.normalization)
-        self.splits = {split: load_images(recipe.data.source, split) for split in SPLITS}
+        self.splits = {split: self.load(split) for split in SPLITS}
         self.class_names = self.splits["train"].class_names
+
+    def load(self, split: str, source: str = "", hold_out=True):
+        data = self.recipe.data
+        source = source or data.source
+        return load_images(source, split, hold_out=hold_out, max_pixels=data.max_pixels)
 
     def prepare(self, folder, replicas):
         recipe, data = self.recipe, self.recipe.data
@@ -34,9 +39,10 @@ class ClassificationTask(ClassTask):
             self.splits["train"],
             self.new_model().image_size,
             data.batch_size,
-            data.normalization,
-            recipe.augment,
+            augmentation=recipe.augment,
             seed=recipe.seed,
+            class_weights=data.class_weights,
+            **data.image_options,
         )
         self.units_per_batch = self.data.batch_size
         super().prepare(folder, replicas)
@@ -62,14 +68,12 @@ class ClassificationTask(ClassTask):
 
     def pipeline(self, model, top_k=5, jit_compile=False, **other):
         refuse(self.noun, other)
-        data = self.recipe.data
-        return Classifier(
-            model, self.class_names, data.crop_ratio, data.normalization, top_k, jit_compile
-        )
+        own = self.recipe.data.image_options
+        return Classifier(model, self.class_names, top_k=top_k, jit_compile=jit_compile, **own)
 
     def load_test(self, *data):
         """Other data may have a folder test; otherwise all of it is used."""
-        images = load_images(*(data or [self.recipe.data.source]), "test", hold_out=not data)
+        images = self.load("test", *data, hold_out=not data)
         print(images)
         return images
 
