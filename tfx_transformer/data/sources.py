@@ -1,6 +1,7 @@
 """What all data sources share: paths, lines of text, and reports of what was skipped."""
 
 import gzip
+import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tfx_transformer.checks import check_positive
+
 READ_SIZE = 1 << 18  # bytes of standard input that are read before the first result
 
 
@@ -55,27 +57,22 @@ def warn_truncated(count: int, advice: str) -> None:
 
 
 def answer_images(files: tuple[str, ...], pipeline, batch_size: int, answer: Callable) -> None:
-    """Prints a line for each file: its name and `answer(result)`, or why it was not read.
+    """Prints a line for each file: its name and `answer(result)`; if that is None, why.
 
     Raises in the end if there is a file without an answer.
     """
-    unread: dict[int, str] = {}
-
-    def read(number: int) -> bytes:
-        data, reason = read_image_file(files[number], pipeline)
-        if reason:
-            unread[number] = reason
-        return data
-
-    results = pipeline.results(map(read, range(len(files))), batch_size, read_ahead=batch_size)
-    for number, (file, result) in enumerate(zip(files, results, strict=True)):
-        text = answer(result)
-        if number in unread or not text:
-            reason = unread.setdefault(number, "not an image")
-            text = reason if reason.startswith("unreadable") else f"unreadable ({reason})"
-        print(f"{file}\t{text}")
+    check_positive(batch_size=batch_size)
+    unread = 0
+    for start in range(0, len(files), batch_size):
+        part = files[start : start + batch_size]
+        contents, reasons = zip(*(read_image_file(file, pipeline) for file in part), strict=True)
+        results = pipeline.results(contents, batch_size)
+        for file, reason, result in zip(part, reasons, results, strict=True):
+            text = None if reason else answer(result)
+            unread += text is None
+            print(f"{file}\t{reason or 'unreadable' if text is None else text}", flush=True)
     if unread:
-        raise ValueError(f"{len(unread)} of {len(files)} files could not be read")
+        raise ValueError(f"{unread} of {len(files)} files could not be read")
 
 
 def check_files(files: tuple[str, ...]) -> None:
@@ -92,7 +89,9 @@ def read_image_file(path: str, pipeline) -> tuple[bytes, str]:
     options = options if isinstance(options, dict) else pipeline.options()
     limit = options.get("max_pixels", MAX_PIXELS)
     images, reasons = read_images([path], lambda _: Path(path).read_bytes(), limit)
-    return images.get(path, b""), reasons.get(path, "")
+    reason = reasons.get(path, "unreadable")
+    reason = reason if reason.startswith("unreadable") else f"unreadable ({reason})"
+    return (images[path], "") if path in images else (b"", reason)
 
 
 def read_picture(pipeline, path: str):

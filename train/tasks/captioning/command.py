@@ -27,8 +27,11 @@ def caption(
     start_tensorflow()
     from tfx_transformer.train.loading import load_pipeline
 
+    def describe(result) -> str | None:
+        return result.text if result.is_readable else None
+
     captioner = load_pipeline(model, "captioning", **given(options))
-    answer_images(files, captioner, batch_size, lambda result: result.text)
+    answer_images(files, captioner, batch_size, describe)
 
 
 COMMAND = caption

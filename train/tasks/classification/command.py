@@ -26,8 +26,9 @@ def classify(
     start_tensorflow()
     from tfx_transformer.train.loading import load_pipeline
 
-    def answer(result) -> str:
-        return "\t".join(f"{label} {score:.3f}" for label, score in result.classes[:top_k])
+    def answer(result) -> str | None:
+        best = (f"{label} {score:.3f}" for label, score in result.classes[:top_k])
+        return "\t".join(best) or None
 
     classifier = load_pipeline(model, "classification", top_k=top_k)
     answer_images(files, classifier, batch_size, answer)
