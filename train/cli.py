@@ -103,8 +103,7 @@ def export(
     check_exists(run=run)
     check_new(to=to)
     start_tensorflow()
-    from tfx_transformer.export import export
-    from tfx_transformer.export.saved_model import inspect
+    from tfx_transformer.export import export, inspect
     from tfx_transformer.train.loading import load_pipeline
     from tfx_transformer.train.run_folder import load_run
 
@@ -118,10 +117,10 @@ def export(
 
 
 def inspect(folder: tyro.conf.Positional[str]) -> None:
-    """Show the signatures of a SavedModel, and which of its ops need tensorflow-text."""
+    """Show the signatures of an export, and which ops of a SavedModel need tensorflow-text."""
     check_exists(folder=folder)
     start_tensorflow()
-    from tfx_transformer.export.saved_model import inspect
+    from tfx_transformer.export import inspect
 
     print(inspect(folder))
 

@@ -82,7 +82,10 @@ def test_a_folder_without_a_description_is_refused_with_one_line(tmp_path):
 
 @pytest.mark.parametrize(
     "format, message",
-    [("litert", "has the format litert, which cannot be loaded"), ("coreml", "unknown format")],
+    [
+        ("ctranslate2", "has the format ctranslate2, which cannot be loaded"),
+        ("coreml", "unknown format"),
+    ],
 )
 def test_formats_that_cannot_be_loaded_are_refused(format, message, tmp_path):
     info = {"kind": "classifier", "format": format, "options": {}}

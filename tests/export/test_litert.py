@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_transformer.export import export
+from tfx_transformer.export import export, inspect, load
 
 
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
@@ -20,6 +20,23 @@ def test_the_scores_are_the_same_up_to_8_bits_for_any_batch_size(
         np.testing.assert_allclose(runner(image=images)["scores"], expected, atol=0.05)
     weights = sum(weight.numpy().nbytes for weight in classifier.model.weights)
     assert (folder / "model.tflite").stat().st_size < 0.6 * weights
+
+
+def test_a_loaded_file_classifies_images_as_the_classifier_does(make_classifier, items, tmp_path):
+    classifier = make_classifier("vit", dim=64, mlp_dim=96)
+    loaded = load(export(classifier, tmp_path / "small", format="litert"), "classifier")
+    for expected, found in zip(
+        classifier(items["classifier"]), loaded(items["classifier"]), strict=True
+    ):
+        assert found.keys() == expected.keys()
+        assert all(abs(found[name] - score) < 0.05 for name, score in expected.items())
+    shown = inspect(tmp_path / "small").splitlines()
+    size = classifier.model.image_size
+    assert shown == [
+        "serving_default",
+        f"  in  image: float32 [?, {size}, {size}, 3]",
+        f"  out scores: float32 [?, {len(classifier.class_names)}]",
+    ]
 
 
 def test_the_folder_contains_all_files(make_classifier, tmp_path):

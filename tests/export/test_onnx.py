@@ -1,12 +1,13 @@
 """An ONNX file gives the scores of the classifier."""
 
+import json
 import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_transformer.export import export
+from tfx_transformer.export import export, inspect, load
 
 
 @pytest.mark.parametrize("name", ["vit", "swin", "mlp_mixer", "attention_cnn"])
@@ -31,3 +32,24 @@ def test_without_tf2onnx_the_error_says_what_to_install(make_classifier, tmp_pat
     ):
         export(make_classifier("mlp_mixer"), tmp_path / "small", format="onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_loaded_file_classifies_images_as_the_classifier_does(make_classifier, items, tmp_path):
+    pytest.importorskip("tf2onnx")
+    pytest.importorskip("onnxruntime")
+    classifier = make_classifier("vit")
+    loaded = load(export(classifier, tmp_path / "small", format="onnx"), "classifier")
+    for expected, found in zip(
+        classifier(items["classifier"]), loaded(items["classifier"]), strict=True
+    ):
+        assert found == pytest.approx(expected, abs=1e-4)
+    assert "in  image: float [?, " in inspect(tmp_path / "small")
+
+
+def test_without_onnxruntime_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    info = {"kind": "classifier", "format": "onnx", "options": {}}
+    (tmp_path / "export.json").write_text(json.dumps(info))
+    for function in (load, inspect):
+        with pytest.raises(ImportError, match="an ONNX file, needs the package onnxruntime: pip"):
+            function(tmp_path)

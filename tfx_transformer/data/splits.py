@@ -32,7 +32,7 @@ def hold_out_classes(classes: dict[str, str], present: Collection[str]) -> dict[
     keys: dict[str, list[str]] = {}
     for key, name in classes.items():
         keys.setdefault(name, []).append(key)
-    splits = {}
+    splits: dict[str, str] = {}
     for own in keys.values():
         assigned = {key: assign_split(key) for key in own}
         if len(own) < SMALL_CLASS:

@@ -5,13 +5,15 @@
     load("served")("Good morning.")
 
 A format is a module with `KINDS`, the pipelines that it supports, and `write(pipeline, folder)`,
-which may return text for README.md, and `load(folder, kind, options)` if this package can run it.
-Every export contains export.json (kind, format, options, versions) and README.md.
+which may return text for README.md; and, if this package can run it, `load(folder, kind, options)`
+and `inspect(folder)`. Every export contains export.json (kind, format, options, versions) and
+README.md.
 """
 
 import json
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from tfx_transformer import __version__
 from tfx_transformer.checks import check_choice
@@ -70,7 +72,19 @@ def is_export(folder) -> bool:
     return (Path(folder) / INFO).exists()
 
 
-def load(folder, kind: str | None = None) -> ExportedPipeline:
+def inspect(folder) -> str:
+    """The signatures of an export, or of any SavedModel: names, types and shapes."""
+    folder, format = Path(folder), "saved_model"
+    if is_export(folder):
+        format = json.loads((folder / INFO).read_text("utf-8"))["format"]
+        check_choice(*FORMATS, format=format)
+    module: Any = FORMATS[format]
+    if not hasattr(module, "inspect"):
+        raise ValueError(f"{folder} has the format {format}, which has no signatures to show")
+    return module.inspect(folder)
+
+
+def load(folder, kind: str | None = None) -> Any:
     """The exported pipeline, called as the original: `load(folder)("Good morning.")`.
 
     Args:
@@ -92,4 +106,4 @@ def load(folder, kind: str | None = None) -> ExportedPipeline:
     return module.load(folder, info["kind"], info["options"])
 
 
-__all__ = ["FORMATS", "ExportedPipeline", "export", "is_export", "load"]
+__all__ = ["FORMATS", "ExportedPipeline", "export", "inspect", "is_export", "load"]

@@ -1,17 +1,25 @@
 """LiteRT (TensorFlow Lite) export of image classifiers, for phones and small devices.
 
 The folder holds model.tflite, which takes `image` (B, size, size, 3), pixels in 0 … 1, and returns
-`scores` (B, C), probabilities; and labels.txt, one class per line. It does not decode image files.
+`scores` (B, C), probabilities; and labels.txt, one class per line. It does not decode image files;
+`load` adds that, as in training.
 """
 
 import re
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+from tfx_transformer.data.images.pixels import decode_batch
 from tfx_transformer.pipelines import Classifier
+from tfx_transformer.pipelines.base import Predictor
+from tfx_transformer.pipelines.classifier import top_classes
 from tfx_transformer.runtime import graph
 
 KINDS = ("classifier",)
@@ -45,3 +53,57 @@ def write_labels(classifier: Classifier, folder: Path) -> None:
     if any("\n" in name for name in classifier.class_names):
         raise ValueError(f"class_names must not contain line breaks; got {classifier.class_names}")
     (folder / "labels.txt").write_text("\n".join(classifier.class_names) + "\n", "utf-8")
+
+
+class ScoresOfPixels(Predictor):
+    """A classifier whose exported part takes pixels: image files are decoded here.
+
+    Args:
+        scores: pixels (B, size, size, 3) in 0 … 1 → probabilities (B, C), arrays.
+        options: of the exported pipeline.
+    """
+
+    kind, result = Classifier.kind, Classifier.result
+
+    def __init__(self, scores: Callable[[np.ndarray], np.ndarray], options: dict[str, Any]):
+        self.scores, self.options = scores, options
+        names = ("crop_ratio", "resize", "max_pixels")
+        how = {name: options[name] for name in names if name in options}
+        self.read = graph(
+            lambda image: decode_batch(image, options["image_size"], **how),
+            tf.TensorSpec([None], tf.string, name="image"),
+        )
+
+    def predict(self, batch):
+        images, is_readable = self.read(tf.constant(batch, tf.string))
+        logits = tf.math.log(self.scores(images.numpy() / 255))
+        outputs = top_classes(logits, self.options["class_names"], self.options["top_k"])
+        return outputs | {"is_readable": is_readable}
+
+
+def load(folder: Path, kind: str, options: dict[str, Any]) -> ScoresOfPixels:
+    runner = open_model(folder).get_signature_runner()
+    return ScoresOfPixels(lambda images: runner(image=images)["scores"], options)
+
+
+def open_model(folder: Path) -> Any:
+    with warnings.catch_warnings():  # its successor is another package
+        warnings.filterwarnings("ignore", ".*tf.lite.Interpreter is deprecated")
+        return tf.lite.Interpreter(str(folder / "model.tflite"))
+
+
+def inspect(folder: Path) -> str:
+    """The inputs and outputs of the signature."""
+    runner = open_model(folder).get_signature_runner()
+    sides = {"  in ": runner.get_input_details(), "  out": runner.get_output_details()}
+    lines = [
+        describe_tensor(arrow, name, np.dtype(x["dtype"]).name, x["shape_signature"])
+        for arrow, tensors in sides.items()
+        for name, x in tensors.items()
+    ]
+    return "\n".join(["serving_default", *lines])
+
+
+def describe_tensor(arrow: str, name: str, dtype: str, shape) -> str:
+    sizes = ("?" if not isinstance(x, int | np.integer) or x < 0 else str(x) for x in shape)
+    return f"{arrow} {name}: {dtype} [{', '.join(sizes)}]"

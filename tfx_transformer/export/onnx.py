@@ -4,11 +4,12 @@ The folder holds model.onnx, with the same input and output as the LiteRT export
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tfx_transformer.checks import missing_package
-from tfx_transformer.export.litert import write_labels
+from tfx_transformer.export.litert import ScoresOfPixels, describe_tensor, write_labels
 from tfx_transformer.pipelines import Classifier
 
 KINDS = ("classifier",)
@@ -30,6 +31,31 @@ def write(classifier: Classifier, folder: Path) -> None:
         custom_op_handlers={"Erfc": (convert_erfc, [])},
     )
     (folder / "model.onnx").write_bytes(model.SerializeToString())
+
+
+def load(folder: Path, kind: str, options: dict[str, Any]) -> ScoresOfPixels:
+    session = open_model(folder)
+    return ScoresOfPixels(lambda images: session.run(["scores"], {"image": images})[0], options)
+
+
+def open_model(folder: Path) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise missing_package(f"{folder}, an ONNX file,", "onnxruntime", "onnx") from error
+    return onnxruntime.InferenceSession(str(folder / "model.onnx"))
+
+
+def inspect(folder: Path) -> str:
+    """The inputs and outputs of the file."""
+    session = open_model(folder)
+    sides = {"  in ": session.get_inputs(), "  out": session.get_outputs()}
+    lines = [
+        describe_tensor(arrow, x.name, x.type.removeprefix("tensor(").rstrip(")"), x.shape)
+        for arrow, tensors in sides.items()
+        for x in tensors
+    ]
+    return "\n".join(["serving_default", *lines])
 
 
 def convert_erfc(context, node, *_) -> None:

@@ -2,6 +2,7 @@ import pytest
 from PIL import Image
 
 from tfx_transformer.train.cli import main
+from tfx_transformer.train.run_folder import load_run
 
 
 def test_images_are_classified_by_a_run_and_by_its_export(classify_run, pictures, tmp_path, capsys):
@@ -32,12 +33,23 @@ def test_an_export_returns_no_more_classes_than_it_was_made_for(classify_run, pi
         main(["classify", str(tmp_path / "served"), str(pictures / "red/1.jpg"), "--top-k", "2"])
 
 
-def test_a_run_is_exported_to_litert(classify_run, tmp_path):
+def test_a_litert_export_of_a_run_classifies_files(classify_run, pictures, tmp_path, capsys):
     folder = tmp_path / "small"
     main(["export", str(classify_run[0]), "--to", str(folder), "--format", "litert"])
     assert (folder / "model.tflite").stat().st_size > 1000
     assert "accuracy" in (folder / "README.md").read_text()
     assert (folder / "labels.txt").read_text().split() == ["blue", "green", "red"]
+    capsys.readouterr()
+    main(["inspect", str(folder)])
+    size = load_run(classify_run[0]).model.image_size
+    lines = ["serving_default", f"  in  image: float32 [?, {size}, {size}, 3]"]
+    assert capsys.readouterr().out.splitlines()[:2] == lines
+    (tmp_path / "bad.jpg").write_bytes(b"no picture")
+    files = [str(pictures / "red/1.jpg"), str(tmp_path / "bad.jpg"), str(pictures / "blue/2.png")]
+    with pytest.raises(SystemExit, match="1 of 3 files could not be read"):
+        main(["classify", str(folder), *files])
+    rows = [line.split("\t")[1].split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert rows == ["red", "unreadable", "blue"]
 
 
 def test_a_format_for_translators_is_refused(classify_run, tmp_path):
