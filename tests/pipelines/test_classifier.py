@@ -70,3 +70,23 @@ def test_pixels_have_the_classes_of_their_file(classifier):
 def test_there_must_be_a_name_for_each_class(classifier):
     with pytest.raises(ValueError, match="class_names must be 4, as the model's; got 2"):
         Classifier(classifier.model, ["a", "b"])
+
+
+def test_an_image_of_too_many_pixels_is_unreadable_and_the_options_are_exported(classifier):
+    limited = Classifier(classifier.model, classifier.class_names, resize="pad", max_pixels=400)
+    outputs = limited.predict(tf.constant([png(20, 20), png(20, 21)]))
+    assert outputs["is_readable"].numpy().tolist() == [True, False]
+    assert outputs["label"].numpy()[1] == b""
+    options = limited.options()
+    assert (options["resize"], options["max_pixels"]) == ("pad", 400)
+
+
+def test_a_rotated_photo_has_the_classes_of_the_upright_one(classifier):
+    pixels = np.random.default_rng(0).integers(0, 256, (31, 20, 3), "uint8")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    upright, rotated = BytesIO(), BytesIO()
+    Image.fromarray(np.rot90(pixels, -1)).save(upright, "png")
+    Image.fromarray(pixels).save(rotated, "png", exif=exif)
+    first, second = classifier([upright.getvalue(), rotated.getvalue()])
+    assert first == pytest.approx(second, abs=1e-5)
