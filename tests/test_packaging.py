@@ -3,14 +3,20 @@
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
+from packaging.metadata import Metadata
+
+import tfx_transformer
 
 ROOT = Path(__file__).parents[1]
-CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CONFIG = PROJECT["tool"]["setuptools"]
 
 
 def python(*arguments, cwd=ROOT):
@@ -32,14 +38,14 @@ def test_the_package_list_names_every_folder():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
+    """The wheel that `python -m build` makes of the source distribution."""
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "copy"  # a build in place leaves a folder that later builds would pick up
     for name in CONFIG["package-dir"].values():
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    command = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    result = python(*command, "--wheel-dir", str(folder), str(copy))
+    result = python("-m", "build", "--no-isolation", "--outdir", str(folder), str(copy), cwd=folder)
     assert result.returncode == 0, result.stderr
     return next(folder.glob("*.whl"))
 
@@ -51,6 +57,50 @@ def test_the_wheel_has_one_top_level_name(wheel):
     assert "tfx_transformer/py.typed" in names
     for module in ("models/__init__.py", "train/cli.py", "layers/attention/multi_head.py"):
         assert f"tfx_transformer/{module}" in names
+
+
+def test_the_source_distribution_has_every_package(wheel):
+    with tarfile.open(next(wheel.parent.glob("*.tar.gz"))) as archive:
+        inner = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"LICENSE", "README.md", "models/vit.py", "train/cli.py"} <= inner
+
+
+def test_the_metadata_is_valid(wheel):
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+    metadata = Metadata.from_email(archive.read(name), validate=True)
+    assert metadata.name == "tfx-transformer" and metadata.summary
+    assert str(metadata.version) == tfx_transformer.__version__
+    assert metadata.license_expression == "Apache-2.0" and metadata.license_files == ["LICENSE"]
+    assert metadata.description_content_type == "text/markdown"
+    assert set(metadata.provides_extra) == set(PROJECT["project"]["optional-dependencies"])
+
+
+def test_the_citation_has_the_version_of_the_package():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == tfx_transformer.__version__
+    assert citation["license"] == PROJECT["project"]["license"]
+
+
+def test_the_workflow_runs_the_commands_of_ci_on_every_supported_python():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
+    job = workflow["jobs"]["test"]
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert commands == [
+        line for line in (ROOT / ".ci/run").read_text().splitlines() if "make" in line
+    ]
+    classifiers = [text.rpartition(" ")[2] for text in PROJECT["project"]["classifiers"]]
+    assert job["strategy"]["matrix"]["python"] == [text for text in classifiers if "3." in text]
+
+
+def test_the_image_contains_what_the_package_needs():
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    copied = {name for line in lines if line.startswith("COPY") for name in line.split()[1:-1]}
+    assert copied == {"pyproject.toml", "README.md", "LICENSE", *CONFIG["package-dir"].values()}
+    kept = [
+        line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!"
+    ]
+    assert set(kept) == copied
 
 
 def test_the_wheel_imports_from_another_folder(wheel, tmp_path):
