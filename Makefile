@@ -1,4 +1,4 @@
-# make demo | test | lint | test-backends | bench: each makes .venv on its first call
+# make demo | test | lint | docs | test-backends | bench: each makes .venv on its first call
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -7,7 +7,7 @@ TYPES := rm -rf build/types && mkdir -p build/types && cp -r tfx_transformer bui
   && cp -r models train build/types/tfx_transformer \
   && cd build/types && ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml
 
-.PHONY: demo test test-slow lint format test-backends bench clean
+.PHONY: demo test test-slow lint format docs tutorials test-backends bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/tfx-transformer demo
@@ -27,6 +27,17 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The site, in site/; a broken link or a missing reference is an error.
+docs: $(INSTALLED)
+	$(BIN)/python -c "import material, mkdocstrings_handlers.python" 2>/dev/null \
+	  || $(BIN)/pip install --quiet --editable ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+# Runs the tutorials, some minutes each, and records their outputs and pictures for the site.
+tutorials: $(INSTALLED)
+	for script in docs/tutorials/*.py; do $(BIN)/python docs/percent.py $$script || exit 1; done
+	rm -rf docs/tutorials/exported
+
 # The layers use keras.ops alone: they run on the other backends too (torch where it is installed).
 test-backends: $(INSTALLED)
 	$(BIN)/python -c "import jax" 2>/dev/null || $(BIN)/pip install --quiet ".[jax]"
@@ -44,4 +55,4 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info runs
+	rm -rf .venv build dist site *.egg-info runs
