@@ -106,8 +106,8 @@ additive = fit(
 )
 
 # %% [markdown]
-# The attention weights are an alignment of target and source that nobody has given the model: the
-# year is read first, although it stands last in the source.
+# The attention weights are an alignment of target and source that is learned without supervision.
+# A row is a token of the answer, a column a character of the source.
 
 # %%
 date = "Monday, 05 March 2001"
@@ -126,6 +126,10 @@ plot(additive, "dates_additive", "LSTM with additive attention")
 # %% [markdown]
 # ![Alignment of the LSTM with attention](pictures/dates_additive.png)
 #
+# The year is read first, although it stands last in the source, and digit by digit. For month and
+# day the model attends to the end of the source: the recurrent state there has read everything, and
+# carries these few facts. Attention is only one of two paths in this model.
+#
 # ## 2017: attention alone
 #
 # The Transformer has no recurrent state. Its positions are computed at the same time, and
@@ -139,9 +143,9 @@ plot(transformer, "dates_transformer", "Transformer, mean of heads and blocks")
 # %% [markdown]
 # ![Alignment of the Transformer](pictures/dates_transformer.png)
 #
-# A Transformer has one cross-attention in each block and head. Their mean is less sharp than the
-# LSTM's single one, because heads divide the work: some find the place, others read its
-# surroundings.
+# Here attention is the only path, and it finds all three parts: the year at the end, the month by
+# its name, the day before it. It is less sharp because it is the mean of eight heads, which divide
+# the work.
 #
 # ## An export is the same for all three
 #
