@@ -1,8 +1,8 @@
 """Reads image files from a folder or a zip file and checks that TensorFlow can decode them.
 
 A file is kept unchanged if `decode` of pixels.py gives what an image viewer shows. Others are
-converted to RGB PNG files: blended with white where transparent, the first frame of an animation,
-16-bit gray scaled to 8 bits.
+converted to RGB PNG files: the first frame of an animation, 16-bit gray scaled to 8 bits, palettes.
+Large images are compared and blended a few rows at a time, to limit the memory.
 """
 
 import io
@@ -23,7 +23,7 @@ from PIL import Image, UnidentifiedImageError
 from tqdm import tqdm
 
 from tfx_transformer.data.images.options import MAX_PIXELS
-from tfx_transformer.data.images.pixels import stored_orientation
+from tfx_transformer.data.images.pixels import decode_png, stored_orientation
 from tfx_transformer.data.sources import unknown_source
 from tfx_transformer.untrusted import MAX_PIXEL_RATIO, check_size, reading
 
@@ -33,7 +33,8 @@ JPEG = ("JPEG", "MPO")  # MPO: several JPEGs in one file, as many phones write
 MAX_BYTES = 2**28
 PROGRESS_FILES = 2000  # show a progress bar from this many files on
 CHUNK = 32  # files that a thread reads at a time
-ROWS = 256  # of an image, compared at a time
+ROWS = 256  # of an image, compared or blended at a time
+SAFE = ("L", "LA", "RGB", "RGBA")  # modes of PNG files that all decoders agree on
 
 _HIDDEN = re.compile(r"(^|/)(\.|__MACOSX/|Thumbs\.db$|desktop\.ini$)")
 _ORIENTATION = 0x0112  # the EXIF tag
@@ -136,18 +137,20 @@ def to_decodable(data: bytes, max_pixels: int = MAX_PIXELS) -> bytes:
     with Image.open(io.BytesIO(data), formats=FORMATS) as image:
         if image.width * image.height > max_pixels:
             raise ValueError("too many pixels")
-        if image.format not in JPEG:  # JPEGs are decoded by TensorFlow below
-            image.load()  # rotates a TIFF; reads the EXIF data at the end of a PNG
-        upright = _UPRIGHT.get(_orientation(image))
         if _tensorflow_agrees(data, image):
             return data
+        image.load()  # rotates a TIFF; reads the EXIF data at the end of a PNG
+        upright = _UPRIGHT.get(_orientation(image))
         rgb = _to_rgb(image)
-    return encode_png(np.asarray(rgb if upright is None else rgb.transpose(upright)))
+    return _encode(rgb if upright is None else rgb.transpose(upright))
 
 
 def encode_png(pixels: np.ndarray) -> bytes:
     """Pixels (h, w), (h, w, 1) or (h, w, 3), uint8 → the bytes of a PNG file."""
-    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2:] == (1,) else pixels)
+    return _encode(Image.fromarray(pixels[:, :, 0] if pixels.shape[2:] == (1,) else pixels))
+
+
+def _encode(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=1)  # kept in memory: speed before size
     return buffer.getvalue()
@@ -158,20 +161,21 @@ def _tensorflow_agrees(data: bytes, image: Image.Image) -> bool:
     if image.format not in (*JPEG, "PNG", "BMP") or image.mode == "CMYK":
         return False
     file = tf.constant(data)  # faster than passing bytes
-    orientation = _orientation(image)
-    if orientation in _UPRIGHT and stored_orientation(file) != orientation:
-        return False
     try:
+        if image.format == "PNG" and image.mode in SAFE:
+            return decode_png(file).shape[:2] == (image.height, image.width)
+        orientation = _orientation(image)
+        if orientation in _UPRIGHT and stored_orientation(file) != orientation:
+            return False
         if image.format in JPEG:  # the two decoders differ by a few levels
             tf.io.decode_jpeg(file, channels=3, ratio=8)
             return tuple(tf.io.extract_jpeg_shape(file)[:2]) == (image.height, image.width)
-        pixels = tf.io.decode_image(file, channels=3, expand_animations=False).numpy()
+        pixels = tf.io.decode_image(file, channels=3, expand_animations=False)  # (h, w, 3)
     except tf.errors.OpError:
         return False
-    parts = ((row, min(row + ROWS, image.height)) for row in range(0, image.height, ROWS))
+    image.load()
     return all(
-        np.array_equal(pixels[a:b], np.asarray(_to_rgb(image.crop((0, a, image.width, b)))))
-        for a, b in parts
+        np.array_equal(pixels[row : row + ROWS], _to_rgb(part)) for row, part in _parts(image)
     )
 
 
@@ -189,9 +193,17 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         raise ValueError("32-bit pixels of unknown range")
     if not image.has_transparency_data:
         return image.convert("RGB")
-    image = image.convert("RGBA")
-    white = Image.new("RGBA", image.size, "white")
-    return Image.alpha_composite(white, image).convert("RGB")
+    white = Image.new("RGB", image.size, "white")
+    for row, part in _parts(image):
+        part = part.convert("RGBA")
+        white.paste(part, (0, row), part)
+    return white
+
+
+def _parts(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
+    """The image in parts of a few rows, each with its first row."""
+    for row in range(0, image.height, ROWS):
+        yield row, image.crop((0, row, image.width, min(row + ROWS, image.height)))
 
 
 def _reason(error: Exception) -> str:
