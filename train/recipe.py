@@ -163,6 +163,11 @@ def absolute_paths(recipe: Recipe) -> Any:
     return _map_paths(recipe, absolute)
 
 
+def file_names(recipe: Recipe) -> Any:
+    """The recipe with the names of its files instead of their absolute paths."""
+    return _map_paths(recipe, lambda path: Path(path).name if os.path.isabs(path) else path)
+
+
 def _map_paths(recipe: Any, function) -> Any:
     """A copy in which a function was applied to each path of PATHS, in the data options too."""
 

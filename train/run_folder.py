@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from tfx_transformer import __version__, register_classes
 from tfx_transformer.files import check_unlocked, write_file
-from tfx_transformer.train.recipe import Recipe, flatten, load_recipe, save_recipe
+from tfx_transformer.train.recipe import Recipe, file_names, flatten, load_recipe, save_recipe
 from tfx_transformer.train.tasks import load_task
 from tfx_transformer.training.checkpoint import Checkpoints, step_of
 
@@ -111,9 +111,10 @@ class Run:
         path = self.folder / "test.json"
         scores = json.loads(path.read_text()) if path.exists() else {}
         lines = [f"# {self.recipe.model.name}, {self.model.count_params():,} parameters", ""]
-        lines += [f"Data: {self.recipe.data}", "", "Scores on the test set:", ""]
+        recipe = file_names(self.recipe)  # no paths of this machine
+        lines += [f"Data: {recipe.data}", "", "Scores on the test set:", ""]
         lines += [f"- {name}: {value}" for name, value in scores.items()]
-        recipe = json.dumps(dataclasses.asdict(self.recipe), indent=2)
+        recipe = json.dumps(dataclasses.asdict(recipe), indent=2)
         return "\n".join([*lines, "", "Recipe:", "", "```json", recipe, "```", ""])
 
 

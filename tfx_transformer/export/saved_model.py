@@ -17,6 +17,26 @@ from tfx_transformer.pipelines.base import Pipeline, Predictor
 
 KINDS = tuple(PIPELINES)
 TEXT_OPS = ("Sentencepiece", "FastBert", "FastWordpiece")  # prefixes of tensorflow-text
+RESIZE = {
+    "crop": "the central square, {ratio:.3g} of the shorter side",
+    "pad": "the whole image, with a border to make it square",
+    "squash": "both sides independently",
+}
+USAGE = """## How to use it
+
+Run this in the folder of this file; it needs TensorFlow, not the package that wrote it:
+
+```python
+import tensorflow as tf{imports}
+
+model = tf.saved_model.load(".")
+outputs = model.signatures["serving_default"]({argument}=tf.constant({example}))
+for name, value in outputs.items():
+    print(name, value.numpy())
+```
+
+{note}
+"""
 
 
 class Saved(tf.Module):
@@ -31,8 +51,11 @@ class Saved(tf.Module):
         self.resources = list(resources)
 
 
-def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> None:
-    """Writes the SavedModel; `ids_only` only the function from token ids to ids or classes."""
+def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> str:
+    """Writes the SavedModel, and returns how to use it.
+
+    `ids_only` writes only the function from token ids to ids or classes, and the tokenizers as files.
+    """
     signatures, resources = pipeline.signatures(), pipeline.resources()
     if ids_only:
         if "ids" not in signatures:
@@ -41,6 +64,45 @@ def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> None:
         resources = [item for item in resources if isinstance(item, tf.Variable)]  # the seeds
     concrete = {name: function.get_concrete_function() for name, function in signatures.items()}
     tf.saved_model.save(Saved(pipeline.model, resources), str(folder), signatures=concrete)
+    if ids_only:
+        write_tokenizers(pipeline, folder / "tokenizer")
+    (argument,) = signatures["serving_default"].input_signature
+    example, note = describe_input(pipeline, ids_only)
+    needs_text = "Sentencepiece" in inspect(folder) or "Wordpiece" in inspect(folder)
+    imports = "\nimport tensorflow_text  # registers the ops of the tokenizer" * needs_text
+    return USAGE.format(imports=imports, argument=argument.name, example=example, note=note)
+
+
+def describe_input(pipeline: Pipeline, ids_only: bool) -> tuple[str, str]:
+    """An example of the input in Python, and what is done to it."""
+    options = pipeline.options()
+    if ids_only:
+        note = "Token ids as in the folder tokenizer, with the end token (2), padded with 0."
+        return "[[7, 8, 9, 2]]", note
+    if "image_size" not in options:
+        note = "UTF-8 strings."
+        if options.get("max_length"):
+            note += f" Longer ones than {options['max_length']} tokens are cut: see `truncated`."
+        return '["Good morning."]', note
+    size = options["image_size"]
+    rule = RESIZE[options.get("resize", "crop")].format(ratio=options["crop_ratio"])
+    note = (
+        f"The bytes of JPEG, PNG, GIF or BMP files of any size. Images are turned upright by EXIF, "
+        f"resized to {size} × {size} pixels ({rule}) and normalized inside of the model. The "
+        f"signature `images` takes float pixels of that size in the range 0 to 1 instead. "
+        "`is_readable` is false for files that are no images."
+    )
+    return '[open("photo.jpg", "rb").read()]', note
+
+
+def write_tokenizers(pipeline: Pipeline, folder: Path) -> None:
+    """Writes the pieces by id and, if there is one, the SentencePiece model of each tokenizer."""
+    folder.mkdir()
+    for name, part in vars(pipeline).items():
+        if name.endswith("tokenizer"):
+            (folder / f"{name}.txt").write_text("\n".join(part.pieces) + "\n", "utf-8")
+            if isinstance(getattr(part, "model", None), bytes):
+                (folder / f"{name}.model").write_bytes(part.model)
 
 
 class ExportedPipeline(Predictor):
