@@ -50,7 +50,8 @@ def plan_run(task: Task, folder: Path, begin: float) -> Task:
         folder: of the run; gets the tokenizers, recipe.json and plan.json.
         begin: when the run began, by `time.perf_counter()`.
     """
-    seconds, found = 60 * task.recipe.minutes, None
+    found: Any = None
+    seconds = 60 * task.recipe.minutes
     for recipe in task.sizes():
         candidate = copy.copy(task)
         candidate.recipe = dataclasses.replace(recipe, minutes=None)
@@ -110,7 +111,8 @@ class StepTimer(keras.callbacks.Callback):
 
     def __init__(self, least: int, seconds: float):
         super().__init__()
-        self.least, self.seconds, self.ends = least, seconds, []
+        self.least, self.seconds = least, seconds
+        self.ends: list[float] = []
 
     def on_train_batch_end(self, batch, logs=None):
         self.ends.append(time.perf_counter())

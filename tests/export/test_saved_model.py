@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfx_transformer.data import Tokenizer
 from tfx_transformer.export import export, load
 from tfx_transformer.export.saved_model import inspect
 from tfx_transformer.models import create_model
@@ -124,6 +125,37 @@ def test_classifiers_and_models_of_ids_need_tensorflow_alone(
         ValueError, match="takes token ids, not text: it was exported with ids_only"
     ):
         load(by_ids)
+
+
+def read_program(folder):
+    """The Python of an export's README.md."""
+    return (folder / "README.md").read_text("utf-8").split("```python\n")[1].split("```")[0]
+
+
+def test_the_program_of_the_card_runs_in_the_folder(classifier, translator, items, tmp_path):
+    folders = [export(x, tmp_path / x.kind) for x in (classifier, translator)]
+    folders.append(export(translator, tmp_path / "ids", ids_only=True))
+    (folders[0] / "photo.jpg").write_bytes(items["classifier"][2])
+    shown = []
+    for folder in folders:
+        program = "import sys\nsys.modules['tfx_transformer'] = None\n" + read_program(folder)
+        command = [sys.executable, "-c", program]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
+        assert result.returncode == 0, result.stderr[-2000:]
+        shown.append(result.stdout)
+    assert "is_readable [ True]" in shown[0] and "text [b'" in shown[1] and "tokens [[[" in shown[2]
+    card = (folders[0] / "README.md").read_text("utf-8")
+    assert "resized to 16 × 16 pixels (the central square, 0.8 of the shorter side)" in card
+    assert "range 0 to 1" in card
+
+
+def test_an_export_for_ids_has_its_tokenizers(translator, tmp_path):
+    folder = export(translator, tmp_path / "ids", ids_only=True) / "tokenizer"
+    pieces = (folder / "target_tokenizer.txt").read_text("utf-8").splitlines()
+    assert pieces == translator.target_tokenizer.pieces
+    assert Tokenizer.load(folder / "source_tokenizer.model").encode_list(["red cat"]) == (
+        translator.source_tokenizer.encode_list(["red cat"])
+    )
 
 
 def test_only_models_of_text_can_be_exported_for_ids(classifier, tmp_path):

@@ -54,7 +54,8 @@ def export(
         "versions": {"tfx_transformer": __version__, "tensorflow": version("tensorflow")},
     }
     with whole_folder(folder) as temporary:
-        card += FORMATS[format].write(pipeline, temporary, **options) or ""
+        usage = FORMATS[format].write(pipeline, temporary, **options)
+        card = "\n".join(part.strip("\n") + "\n" for part in (card, usage or "") if part)
         (temporary / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False), "utf-8")
         (temporary / "README.md").write_text(card, "utf-8")
     return Path(folder)

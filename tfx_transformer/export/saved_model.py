@@ -54,7 +54,7 @@ class Saved(tf.Module):
 def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> str:
     """Writes the SavedModel, and returns how to use it.
 
-    `ids_only` writes only the function from token ids to ids or classes, and the tokenizers as files.
+    `ids_only` writes only the function from token ids to ids or classes, and files of tokenizers.
     """
     signatures, resources = pipeline.signatures(), pipeline.resources()
     if ids_only:

@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -37,7 +38,9 @@ def propose_sizes(recipe: ClassificationRecipe, images: Images) -> list[Classifi
     found = []
     for image_size, conv_depth, dim, depth, num_heads, mlp_dim in rows:
         if image_size <= max(size, PHOTOS[0][0]):
-            sizes = dict(image_size=image_size, conv_depth=conv_depth, dim=dim, depth=depth)
+            sizes: dict[str, Any] = dict(
+                image_size=image_size, conv_depth=conv_depth, dim=dim, depth=depth
+            )
             sizes |= dict(num_heads=num_heads, mlp_dim=mlp_dim, num_tokens=0, pool="sequence")
             model = replace(recipe.model, options=sizes | {"drop_path": 0.1} | recipe.model.options)
             data = replace(recipe.data, batch_size=batch_size)
