@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -33,16 +34,20 @@ def recipes() -> dict:
 
     folder = Path(tempfile.mkdtemp())
     (folder / "text.txt").write_text(TEXT)
+    words, rng = TEXT.split()[:12], random.Random(0)
+    lines = [" ".join(rng.choices(words, k=rng.randrange(2, 7))) for _ in range(400)]
+    (folder / "lines.txt").write_text("\n".join(lines))
+    files = (str(folder / "lines.txt"),) * 2
     small = dict(steps=60, eval_steps=4, average=2)
     found = {}
     for name, data in {
-        "translate_emoji": {"vocab_size": 600},
+        "translate_cldr": {"train": files, "vocab_size": 300, "token_budget": 256},
         "classify_digits": {"batch_size": 16},
         "gpt_text": {"train": str(folder / "text.txt"), "batch_size": 4, "max_length": 16},
     }.items():
         recipe = RECIPES[name]
         model = recipe.model.replace(dim=16, depth=1, num_heads=2, mlp_dim=16)
-        count = {"eval_sentences": 8} if name == "translate_emoji" else {}
+        count = {"eval_sentences": 8} if name == "translate_cldr" else {}
         found[name] = dataclasses.replace(
             recipe,
             model=model,
@@ -68,7 +73,11 @@ def start(recipe, folder: Path, log: Path) -> int:
 
         train(recipe, folder)
         code = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 
@@ -121,7 +130,7 @@ def kills(count: int = 200, seed: int = 0, folder: str = "runs/soak") -> None:
                 child = start(recipe, run, log)
                 is_last = here >= 12 or done >= count
                 if not is_last:
-                    time.sleep(rng.uniform(0.2, 0.7 * seconds[name]))
+                    time.sleep(rng.uniform(0.2, 0.5 * seconds[name]))
                     os.kill(child, signal.SIGKILL)
                 _, status = os.waitpid(child, 0)
                 if os.WIFSIGNALED(status):

@@ -26,7 +26,9 @@ def test_the_card_has_scores_and_recipe(run):
 
 def test_the_card_of_a_captioner_has_scores_and_data(caption_run, pictures, captions):
     card = load_run(caption_run[0]).card()
-    assert card.startswith("# show_attend_tell, ") and f"Data: {pictures.name} {captions.name}" in card
+    assert (
+        card.startswith("# show_attend_tell, ") and f"Data: {pictures.name} {captions.name}" in card
+    )
     assert "- bleu_4: " in card and '"embedding_dim": 16' in card
 
 
