@@ -175,7 +175,8 @@ def _tensorflow_agrees(data: bytes, image: Image.Image) -> bool:
         return False
     image.load()
     return all(
-        np.array_equal(pixels[row : row + ROWS], _to_rgb(part)) for row, part in _parts(image)
+        np.array_equal(pixels[row : row + ROWS], np.asarray(_to_rgb(part)))
+        for row, part in _parts(image)
     )
 
 
