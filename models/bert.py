@@ -91,11 +91,13 @@ class BERT(BaseModel):
         check_positive(num_segments=num_segments)
         check_choice(None, "mlm", "classify", head=head)
         if (head == "classify") != (num_classes is not None):
-            raise ValueError(f'num_classes goes with head="classify"; got {head=}, {num_classes=}')
+            raise ValueError(
+                f'num_classes is needed with head="classify" and only there; got {head=}, {num_classes=}'
+            )
         if num_classes is not None:
             check_positive(num_classes=num_classes)
         if next_sentence and head != "mlm":
-            raise ValueError(f'next_sentence goes with head="mlm"; got {head=}')
+            raise ValueError(f'next_sentence needs head="mlm"; got {head=}')
 
         table = {"scale": False, "pad_id": None}
         self.tokens = self.make(TokenEmbedding, name="tokens", **table)

@@ -49,7 +49,8 @@ class RNNSeq2Seq(RecurrentModel):
         initializer: Keras initializer of the dense kernels.
     """
 
-    variants = {  # "small" is for small corpora; those with an author's name are published
+    # the models of these papers: "luong" with their sizes, the others smaller
+    variants = {
         "test": dict(dim=8, depth=2, embedding_dim=6, dropout=0.1),
         "small": dict(dim=256, depth=2, embedding_dim=256, dropout=0.3),
         "sutskever": dict(dim=512, depth=2, embedding_dim=256, dropout=0.5),

@@ -10,8 +10,8 @@ from tfx_transformer.training.schedules import SCHEDULES
 def make_optimizer(recipe: Recipe, model) -> keras.optimizers.Optimizer:
     """Adam with the recipe's schedule, built for the model's weights; in float16 with loss scaling.
 
-    Only kernels decay: no norms, biases, tokens, tables or positions. Keras moves schedules on at
-    every batch; where several make an update, they go so much slower.
+    Only kernels decay: no norms, biases, tokens, tables or positions. Keras counts batches in
+    schedules, so their steps are multiplied by `accumulate`.
     """
     own, weights = recipe.optimizer, model.trainable_variables
     schedule = SCHEDULES.make(

@@ -21,7 +21,7 @@ LENGTHS = [5, 2, 3]
 REAL = np.array([[t < length for t in range(T)] for length in LENGTHS])
 
 
-def standardise(row, scale, offset):
+def standardize(row, scale, offset):
     mean = sum(row) / len(row)
     variance = sum((x - mean) ** 2 for x in row) / len(row)
     return (row - mean) / np.sqrt(variance + EPSILON) * scale + offset
@@ -34,7 +34,7 @@ def test_layer_norm_standardizes_each_position(training, draw, randomize):
     y = convert_to_numpy(layer(x, training=training))
     scale, offset = convert_to_numpy(layer.scale), convert_to_numpy(layer.offset)
     for b, t in np.ndindex(B, T):
-        np.testing.assert_allclose(y[b, t], standardise(x[b, t], scale, offset), atol=1e-5)
+        np.testing.assert_allclose(y[b, t], standardize(x[b, t], scale, offset), atol=1e-5)
 
 
 @pytest.mark.parametrize("function", [layer_norm, layer_norm_for_training])
@@ -42,7 +42,7 @@ def test_layer_norm_has_the_same_gradients_in_training(function, draw, gradients
     x, scale, offset, upstream = draw(2, 3, D), draw(D), draw(D), draw(2, 3, D)
 
     def total(x, scale, offset):
-        rows = [standardise(x[cell], scale, offset) @ upstream[cell] for cell in np.ndindex(2, 3)]
+        rows = [standardize(x[cell], scale, offset) @ upstream[cell] for cell in np.ndindex(2, 3)]
         return sum(rows)
 
     found = gradients(lambda *points: function(*points, EPSILON), upstream, x, scale, offset)
@@ -61,7 +61,7 @@ def test_a_step_of_training_moves_the_weights_of_layer_norm(draw, randomize, slo
     model.train_on_batch(x, upstream)
 
     def total(scale, offset):
-        rows = [standardise(x[cell], scale, offset) @ upstream[cell] for cell in np.ndindex(2, 3)]
+        rows = [standardize(x[cell], scale, offset) @ upstream[cell] for cell in np.ndindex(2, 3)]
         return sum(rows)
 
     for old, new, slope in zip(before, layer.get_weights(), slopes(total, *before), strict=True):
@@ -92,7 +92,7 @@ def test_batch_norm_uses_the_real_positions_only(batch_norm, draw):
     gamma, beta = convert_to_numpy(batch_norm.norm.gamma), convert_to_numpy(batch_norm.norm.beta)
     for d in range(D):
         column = x[REAL][:, d]
-        expected = standardise(column, gamma[d], beta[d])
+        expected = standardize(column, gamma[d], beta[d])
         np.testing.assert_allclose(y[REAL][:, d], expected, atol=1e-5)
 
 
@@ -121,7 +121,7 @@ def test_without_padding_batch_norm_uses_all_positions(batch_norm, draw):
     y = convert_to_numpy(batch_norm(x, training=True))
     gamma, beta = convert_to_numpy(batch_norm.norm.gamma), convert_to_numpy(batch_norm.norm.beta)
     for d in range(D):
-        expected = standardise(x[:, :, d].ravel(), gamma[d], beta[d])
+        expected = standardize(x[:, :, d].ravel(), gamma[d], beta[d])
         np.testing.assert_allclose(y[:, :, d].ravel(), expected, atol=1e-5)
 
 

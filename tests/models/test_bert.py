@@ -239,13 +239,15 @@ def test_wrong_options_are_named():
 
     with pytest.raises(ValueError, match="unknown head 'qa'; known: None, mlm, classify"):
         make(head="qa")
-    with pytest.raises(ValueError, match='num_classes goes with head="classify"; got head=None'):
+    with pytest.raises(
+        ValueError, match='num_classes is needed with head="classify" and only there; got head=None'
+    ):
         make(num_classes=3)
     with pytest.raises(ValueError, match="got head='classify', num_classes=None"):
         make(head="classify")
     with pytest.raises(ValueError, match="num_classes must be a whole number above zero"):
         make(head="classify", num_classes=0)
-    with pytest.raises(ValueError, match='next_sentence goes with head="mlm"; got head=None'):
+    with pytest.raises(ValueError, match='next_sentence needs head="mlm"; got head=None'):
         make(next_sentence=True)
     model = create_model("bert", "test", vocab_size=11, max_length=4)
     with pytest.raises(ValueError, match="must fit into max_length=4; got length 6"):

@@ -40,7 +40,7 @@ def test_several_batches_make_one_step(capsys):
 
 
 def test_a_loss_of_nan_stops_the_run():
-    with pytest.raises(FloatingPointError, match="the loss became nan at update 1; try a lower"):
+    with pytest.raises(FloatingPointError, match="the loss became nan at step 1; try a lower"):
         fit(np.nan, StopAtNaN())
 
 

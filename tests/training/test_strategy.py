@@ -98,7 +98,7 @@ callback.set_model(types.SimpleNamespace(optimizer=optimizer))
 try:
     callback.on_train_batch_end(0, {"loss": float("nan")})
 except FloatingPointError as error:
-    print(1 if "nan at update 1;" in str(error) else 0)
+    print(1 if "nan at step 1;" in str(error) else 0)
 """
 )
 

@@ -72,5 +72,6 @@ def top_classes(logits, class_names, top_k):
 def check_class_names(class_names, model) -> None:
     if len(class_names) != model.num_classes:
         raise ValueError(
-            f"class_names must be {model.num_classes}, as the model's; got {len(class_names)}"
+            f"class_names must have {model.num_classes} names, as the model has classes; "
+            f"got {len(class_names)}"
         )

@@ -91,7 +91,7 @@ class StopAtNaN(keras.callbacks.Callback):
         if not math.isfinite(logs["loss"]):
             update = keras.ops.convert_to_numpy(self.model.optimizer.iterations)
             raise FloatingPointError(
-                f"the loss became {logs['loss']} at update {update}; "
+                f"the loss became {logs['loss']} at step {update}; "
                 "try a lower learning rate, a longer warm-up or clipping, in another folder"
             )
 
