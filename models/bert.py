@@ -92,7 +92,7 @@ class BERT(BaseModel):
         check_choice(None, "mlm", "classify", head=head)
         if (head == "classify") != (num_classes is not None):
             raise ValueError(
-                f'num_classes is needed with head="classify" and only there; got {head=}, {num_classes=}'
+                f'num_classes is for head="classify", and needed there; got {head=}, {num_classes=}'
             )
         if num_classes is not None:
             check_positive(num_classes=num_classes)

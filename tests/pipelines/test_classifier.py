@@ -68,9 +68,7 @@ def test_pixels_have_the_classes_of_their_file(classifier):
 
 
 def test_there_must_be_a_name_for_each_class(classifier):
-    with pytest.raises(
-        ValueError, match="class_names must have 4 names, as the model has classes; got 2"
-    ):
+    with pytest.raises(ValueError, match="class_names must have 4 names, .*; got 2"):
         Classifier(classifier.model, ["a", "b"])
 
 

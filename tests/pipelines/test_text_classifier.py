@@ -50,7 +50,5 @@ def test_sizes_must_fit_the_model(wordpiece_classifier):
         TextClassifier(*parts, names, max_length=33)
     classifier = TextClassifier(*parts, names, top_k=9)
     assert (classifier.max_length, classifier.top_k) == (32, 4)
-    with pytest.raises(
-        ValueError, match="class_names must have 4 names, as the model has classes; got 2"
-    ):
+    with pytest.raises(ValueError, match="class_names must have 4 names, .*; got 2"):
         TextClassifier(*parts, names[:2])

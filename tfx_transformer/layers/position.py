@@ -260,7 +260,8 @@ def _grid_of(x, start, grid):
         side = 0 if length is None else math.isqrt(length)
         if side * side != length:
             raise ValueError(
-                f"grid=(height, width) is needed if the patches do not form a square; got {length} patches"
+                "grid=(height, width) is needed if the patches do not form a square; "
+                f"got {length} patches"
             )
         return side, side
     grid = tuple(grid)
