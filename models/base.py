@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from tfx_transformer.checks import check_positive, check_rate, check_whole
 from tfx_transformer.config import Serializable, argument_names
@@ -10,6 +11,11 @@ from tfx_transformer.layers.dense import apply_dense, build_dense
 from tfx_transformer.layers.recurrent import RecurrentDecoder
 
 Shape = tuple[int | None, ...]
+MAX_PIXEL = 50.0  # normalized pixels are far below it, those of 8 bits are not
+HOW_TO_NORMALIZE = (
+    "For the range -1 to 1 use images / 127.5 - 1; "
+    "the Classifier pipeline decodes and normalizes image files"
+)
 # arguments that are checked wherever a model has them
 SIZES = ("vocab_size", "dim", "depth", "num_heads", "embedding_dim", "image_size", "channels")
 RATES = ("dropout", "drop_path")
@@ -153,6 +159,12 @@ def check_images(images, channels: int) -> None:
     if "float" not in dtype:
         raise ValueError(
             "images must be floating-point, in the range that the model was trained on; "
-            f"got {dtype}. For the range -1 to 1 use images / 127.5 - 1; "
-            "the Classifier pipeline decodes and normalizes image files"
+            f"got {dtype}. {HOW_TO_NORMALIZE}"
         )
+    if hasattr(images, "numpy") and 0 not in shape:  # not while a graph is traced
+        largest = float(ops.max(ops.abs(images)))
+        if largest > MAX_PIXEL:
+            raise ValueError(
+                f"images must be normalized, about -3 to 3; got values up to {largest:g}. "
+                f"{HOW_TO_NORMALIZE}"
+            )

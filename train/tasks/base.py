@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from tfx_transformer.decoding import DECODERS
+from tfx_transformer.files import write_file
 from tfx_transformer.models import create_model, new_model
 from tfx_transformer.train.options import decoder_spec
 from tfx_transformer.train.recipe import Recipe
@@ -190,7 +191,7 @@ class Evaluator(abc.ABC):
         """Evaluates, prints a line and some samples, and writes all to `path` with a suffix."""
         result = self.evaluate()
         path.parent.mkdir(exist_ok=True)
-        path.with_suffix(self.suffix).write_text("\n".join(result.samples), "utf-8")
+        write_file(path.with_suffix(self.suffix), "\n".join(result.samples))
         print(f"step {step:,}: {result.summary}", *result.samples[: self.shown], sep="\n")
         return result.scores
 

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfx_transformer.files import write_file
 from tfx_transformer.train.tasks.base import Evaluation, Evaluator, Task, check_one_source, timed
 from tfx_transformer.training.classification_metrics import classification_scores, confusion_matrix
 
@@ -36,7 +37,7 @@ class ClassTask(Task):
 
     def prepare(self, folder, replicas):
         names = json.dumps(list(self.class_names), ensure_ascii=False)
-        (folder / "classes.json").write_text(names)
+        write_file(folder / "classes.json", names)
 
     def restore(self, folder):
         self.class_names = json.loads((folder / "classes.json").read_text())

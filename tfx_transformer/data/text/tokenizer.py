@@ -22,6 +22,7 @@ from tfx_transformer.data.text.sentencepiece_model import (
     SentencePieceModel,
     decode_rows,
 )
+from tfx_transformer.files import write_file
 from tfx_transformer.untrusted import reading
 
 _log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class Tokenizer(tf.Module):
 
     def save(self, path: str | Path) -> None:
         """Writes a `.model` file for any SentencePiece library."""
-        Path(path).write_bytes(self.model)
+        write_file(path, self.model)
 
     @property
     def pieces(self) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import tensorflow as tf
 import tensorflow_text
 
+from tfx_transformer.files import write_file
 from tfx_transformer.untrusted import read_json, reading
 
 PAD = 0  # the padding id of all models
@@ -65,9 +66,9 @@ class WordPiece(tf.Module):
     def save(self, folder: str | Path) -> None:
         """Writes both files."""
         vocab, config = (Path(folder) / name for name in FILES)
-        vocab.write_text("\n".join(self.pieces) + "\n", "utf-8")
+        write_file(vocab, "\n".join(self.pieces) + "\n")
         flags = {"do_lower_case": self.lower_case, "strip_accents": self.strip_accents}
-        config.write_text(json.dumps(flags), "utf-8")
+        write_file(config, json.dumps(flags))
 
     def encode(self, strings) -> tf.RaggedTensor:
         """Strings (B) → ids (B, ragged) int32, without [CLS] and [SEP]."""

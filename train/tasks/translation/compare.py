@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tfx_transformer.data import Pairs
+from tfx_transformer.files import write_file
 from tfx_transformer.train.run_folder import Run
 from tfx_transformer.train.tasks.base import timed
 from tfx_transformer.train.tasks.translation.task import load_split
@@ -52,7 +53,7 @@ def compare(runs: Sequence[Run], to) -> tuple[str, Path]:
             ends = sorted({lengths[group].min(), lengths[group].max()})
             columns[f"BLEU, {'–'.join(map(str, ends))} words"] = f"{score:.1f}"
     table = make_table(measured)
-    (to / "comparison.md").write_text(table)
+    write_file(to / "comparison.md", table)
     return table, picture
 
 
