@@ -164,6 +164,6 @@ def test_a_classifier_is_no_translator(classify_run, run):
         load_run(run[0], "classification")
 
 
-def test_the_card_tells_scores_and_source(classify_run, pictures):
+def test_the_card_has_scores_and_the_name_of_the_source(classify_run, pictures):
     card = load_run(classify_run[0], "classification").card()
-    assert str(pictures) in card and "accuracy" in card
+    assert f"Data: {pictures.name}\n" in card and "accuracy" in card and str(pictures) not in card

@@ -23,7 +23,7 @@ def test_sentences_are_translated_with_scores_and_alignment(run, capsys):
     lines = capsys.readouterr().out.splitlines()
     scores, texts = zip(*(line.split("\t") for line in lines[:2]), strict=True)
     assert float(scores[0]) > float(scores[1]) and texts[0] == "rot Katze"
-    assert "</s>" in lines[2]  # the source, above the alignment
+    assert "(end)" in lines[2]  # the source, above the alignment
 
 
 def test_lines_of_standard_input_are_translated_in_order(run, standard_input, capsys):
