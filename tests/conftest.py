@@ -19,18 +19,20 @@ RUNS = (  # trained once for all tests, in one worker
     "mask_run",
     "classify_text_run",
 )
+LONG = ("tests/train", "tests/test_docs", "tests/test_readme", "tests/contracts/test_untrusted")
 TEXTS = ["red cat", "old big dog", "blue dog and red cat"] * 20
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "red", "cat", "dog", "big", "##s", "blue"]
 CLASS_NAMES = ["Katze", "개", "犬", "dog"]
 
 
 def pytest_collection_modifyitems(items):
-    """Tests of a file run in the same worker, and so do all tests of a run."""
+    """Tests of a file run in the same worker, and all tests of a run; long ones come first."""
     for item in items:
         needed = [name for name in RUNS if name in item.fixturenames]
         item.add_marker(
             pytest.mark.xdist_group(needed[0] if needed else item.nodeid.split("::")[0])
         )
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 @pytest.fixture(autouse=True)

@@ -53,12 +53,10 @@ def plan_run(task: Task, folder: Path, begin: float) -> Task:
     found: Any = None
     seconds = 60 * task.recipe.minutes
     for recipe in task.sizes():
-        candidate = copy.copy(task)
+        candidate = copy.copy(found or task)
         candidate.recipe = dataclasses.replace(recipe, minutes=None)
         if found is None or task.batches_follow_model:
             candidate.prepare(folder, 1)
-        else:
-            candidate.data, candidate.units_per_batch = found.data, found.units_per_batch
         times = time_task(candidate)
         left = seconds - (time.perf_counter() - begin) - OVERHEAD
         steps = int((left - times["test"] - EVALUATIONS * times["evaluation"]) / times["step"])

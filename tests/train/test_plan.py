@@ -35,15 +35,12 @@ def prepared(request_of, monkeypatch):
         task.load_data()
         monkeypatch.setattr(type(task), "sizes", lambda self: propose_sizes(self.recipe, pairs))
         monkeypatch.setattr(type(task), "useful_steps", lambda self: (100, 5000))
-        monkeypatch.setattr(
-            plan,
-            "time_task",
-            lambda task: {
-                "step": step_seconds[task.recipe.model.options["dim"]],
-                "evaluation": 2.0,
-                "test": 10.0,
-            },
-        )
+
+        def time_task(task):
+            step = step_seconds[task.make_model().dim]  # it has all that a model needs
+            return {"step": step, "evaluation": 2.0, "test": 10.0}
+
+        monkeypatch.setattr(plan, "time_task", time_task)
         return task
 
     return make
