@@ -23,7 +23,8 @@ def reading(path) -> Iterator[None]:
         yield
     except Exception as error:  # a damaged file can raise anything
         is_of_file_system = isinstance(error, OSError) and error.filename is not None
-        if is_of_file_system or isinstance(error, FileNotFoundError) or str(path) in str(error):
+        is_clear = isinstance(error, ValueError) and str(path) in str(error)
+        if is_of_file_system or isinstance(error, FileNotFoundError) or is_clear:
             raise
         lines = f"{error}".splitlines() or [type(error).__name__]
         reason = f"it has no {lines[0]}" if isinstance(error, KeyError) else lines[0]

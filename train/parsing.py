@@ -90,6 +90,11 @@ def parse_options(
         if value == "none" and "none" not in str(types[key].type):
             options[key] = None
     values = {field.name: getattr(parsed, field.name) for field in dataclasses.fields(recipe)}
+    flags = {argument.partition("=")[0] for argument in arguments}
+    if "--steps" in flags and "--minutes" in flags:
+        raise ValueError("--steps must not be given with --minutes, which chooses the steps")
+    if "--steps" in flags:
+        values["minutes"] = None
     values["model"] = ModelOptions(chosen["name"], chosen.get("variant"), options)
     return type(recipe)(**values), folder
 

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import math
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,17 @@ import keras
 
 from tfx_transformer.files import write_file
 from tfx_transformer.train.optimizer import make_optimizer
-from tfx_transformer.train.recipe import Recipe, load_recipe, save_recipe
+from tfx_transformer.train.recipe import Recipe, flatten, load_recipe, save_recipe
+from tfx_transformer.train.run_folder import FREE
 from tfx_transformer.train.tasks.base import Task
 from tfx_transformer.training.losses import normalize_batches
+from tfx_transformer.untrusted import read_json
 
-EVALUATIONS = 10  # during the run
+EVALUATIONS = 10  # during the run, fewer if they take long
+EVALUATION_SHARE = 0.2  # of the time
 OVERHEAD = 20.0  # seconds, to trace the graphs of the run and to load its model for the test
 PLANNING = 0.08  # fraction of the time after which no larger model is tried
+MIN_STEPS = 10
 
 
 def find_plan(recipe: Recipe, folder: Path) -> Recipe:
@@ -26,17 +31,23 @@ def find_plan(recipe: Recipe, folder: Path) -> Recipe:
     path = folder / "plan.json"
     if not recipe.minutes or not path.exists():
         return recipe
-    if json.loads(path.read_text())["request"] != request(recipe):
+    old, new = read_json(path).get("request", {}), request(recipe)
+    if old != new:
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        changed = "; ".join(f"{name} was {old.get(name)}, is {new.get(name)}" for name in names)
         raise ValueError(
-            f"{folder} holds a run that was planned for other options, see {path}; "
+            f"{folder} holds a run that was planned for other options: {changed}; "
             "choose another folder, or remove this one"
         )
-    return load_recipe(folder / "recipe.json")
+    stored = load_recipe(folder / "recipe.json")
+    free = {name: getattr(recipe, name) for name in FREE if hasattr(recipe, name)}
+    return dataclasses.replace(stored, **free)
 
 
 def request(recipe: Recipe) -> dict[str, Any]:
-    """The options of a recipe as they are read from JSON."""
-    return json.loads(json.dumps(dataclasses.asdict(recipe)))
+    """The options of a recipe that decide its plan, as they are read from JSON."""
+    options = flatten(json.loads(json.dumps(dataclasses.asdict(recipe))))
+    return {name: x for name, x in options.items() if name.partition(".")[0] not in FREE}
 
 
 def plan_run(task: Task, folder: Path, begin: float) -> Task:
@@ -52,23 +63,32 @@ def plan_run(task: Task, folder: Path, begin: float) -> Task:
     """
     found: Any = None
     seconds = 60 * task.recipe.minutes
+    shutil.rmtree(folder / "tokenizer", ignore_errors=True)  # of a plan that was not finished
     for recipe in task.sizes():
         candidate = copy.copy(found or task)
         candidate.recipe = dataclasses.replace(recipe, minutes=None)
         if found is None or task.batches_follow_model:
             candidate.prepare(folder, 1)
         times = time_task(candidate)
-        left = seconds - (time.perf_counter() - begin) - OVERHEAD
-        steps = int((left - times["test"] - EVALUATIONS * times["evaluation"]) / times["step"])
+        left = seconds - (time.perf_counter() - begin) - OVERHEAD - times["test"]
+        evaluations = int(EVALUATION_SHARE * left / times["evaluation"])
+        evaluations = min(max(evaluations, 1), EVALUATIONS)
+        steps = int((left - evaluations * times["evaluation"]) / times["step"])
         enough, most = candidate.useful_steps()
         if found is not None and steps < enough:
             break
-        found, chosen, total = candidate, times, min(max(steps, 1), most)
+        found, chosen, count, total = candidate, times, evaluations, min(steps, most)
         if steps < 2 * enough or time.perf_counter() - begin > PLANNING * seconds:
             break
-    found.recipe = with_steps(found.recipe, total)
+    if total < MIN_STEPS:
+        least = (seconds - left + chosen["evaluation"] + MIN_STEPS * chosen["step"]) / 60
+        raise ValueError(
+            f"--minutes must be at least {least:.1f} for this data on this machine; "
+            f"got --minutes={task.recipe.minutes}"
+        )
+    found.recipe = with_steps(found.recipe, total, count)
     spent = time.perf_counter() - begin + OVERHEAD + chosen["test"]
-    spent += total * chosen["step"] + EVALUATIONS * chosen["evaluation"]
+    spent += total * chosen["step"] + count * chosen["evaluation"]
     text = f"{found.describe_plan()}, {total:,} steps, about {spent / 60:.0f} min here"
     print(f"plan: {text}", flush=True)
     save_recipe(found.recipe, folder / "recipe.json")
@@ -77,11 +97,11 @@ def plan_run(task: Task, folder: Path, begin: float) -> Task:
     return found
 
 
-def with_steps(recipe: Recipe, steps: int) -> Recipe:
-    """The recipe with this number of steps, and evaluations and a warm-up that fit it."""
+def with_steps(recipe: Recipe, steps: int, evaluations: int) -> Recipe:
+    """The recipe with these numbers of steps and evaluations, and a warm-up that fits."""
     warmup = min(recipe.optimizer.warmup_steps, steps // 10)
     optimizer = dataclasses.replace(recipe.optimizer, warmup_steps=warmup)
-    eval_steps = math.ceil(steps / EVALUATIONS)
+    eval_steps = math.ceil(steps / evaluations)
     return dataclasses.replace(recipe, steps=steps, eval_steps=eval_steps, optimizer=optimizer)
 
 
@@ -96,7 +116,9 @@ def time_task(task: Task, least: int = 8, seconds: float = 6.0) -> dict[str, flo
     keras.utils.set_random_seed(task.recipe.seed)
     keras.config.set_dtype_policy(task.recipe.precision)
     model, accumulate = task.make_model(), task.recipe.optimizer.accumulate
-    model.compile(make_optimizer(task.recipe, model), task.loss, jit_compile=False)
+    model.compile(
+        make_optimizer(task.recipe, model), task.loss, jit_compile=task.recipe.jit_compile
+    )
     timer = StepTimer(least * accumulate, seconds)
     batches = normalize_batches(task.batches(0), accumulate)
     model.fit(batches, shuffle=False, verbose=0, callbacks=[timer])
@@ -115,7 +137,9 @@ class StepTimer(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self.ends.append(time.perf_counter())
         first = self.ends[1] if len(self.ends) > 1 else self.ends[0]  # traced, buffers filled
-        if len(self.ends) > self.least + 1 and self.ends[-1] - first > self.seconds:
+        elapsed = self.ends[-1] - first
+        is_done = len(self.ends) > self.least + 1 and elapsed > self.seconds
+        if is_done or (len(self.ends) > 2 and elapsed > 4 * self.seconds > 0):
             self.model.stop_training = True
 
     def mean(self) -> float:

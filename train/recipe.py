@@ -50,8 +50,8 @@ class ModelOptions:
 
     @property
     def is_sized(self) -> bool:
-        """Whether a variant or sizes are given; otherwise the task proposes sizes."""
-        return self.variant is not None or "dim" in self.options
+        """Whether a variant or all sizes are given; otherwise the task proposes sizes."""
+        return self.variant is not None or {"dim", "depth"} <= self.options.keys()
 
     def replace(self, **options) -> "ModelOptions":
         """The same model with some options changed."""
@@ -127,6 +127,9 @@ class Recipe:
             check_option(name, value)
         if not getattr(self.data, self.required):  # type: ignore[attr-defined]
             raise ValueError(f"--data.{self.required} must name a source; see --help")
+        model = self.model  # type: ignore[attr-defined]
+        if not (self.minutes or model.is_sized or getattr(self, "weights", "")):
+            raise ValueError("--model.variant is needed, or --minutes to choose sizes for a time")
         warmup = self.optimizer.warmup_steps
         if self.optimizer.schedule == "cosine" and not self.minutes and warmup >= self.steps:
             raise ValueError(
@@ -150,8 +153,15 @@ def check_option(name: str, value: Any) -> None:
         if last in names and value is not None:
             check(**{flag: value})
     for path in (value if isinstance(value, tuple) else (value,)) if last in PATHS else ():
-        if path and path not in WEIGHTS:
-            check_exists(**{flag: path})
+        if path and path not in WEIGHTS and not Path(path).exists():
+            for file in path.split(","):  # two files as one string
+                check_exists(**{flag: file})
+
+
+def fill(options: Any, defaults: Any, **values) -> Any:
+    """The options with these values; fields that differ from the defaults are set, and stay."""
+    unset = {k: v for k, v in values.items() if getattr(options, k) == getattr(defaults, k)}
+    return dataclasses.replace(options, **unset)
 
 
 def absolute_paths(recipe: Recipe) -> Any:

@@ -9,7 +9,7 @@ _NAMES = {
     "captions.batches": ("CaptionBatches",),
     "captions.sources": ("Captions", "load_captions"),
     "images.augmentation_options": ("Augmentation",),
-    "images.batches": ("ImageBatches", "training_images"),
+    "images.batches": ("ImageBatches",),
     "images.sources": ("Images", "load_images"),
     "text.labeled": ("Labeled", "load_labeled"),
     "text.labeled_batches": ("LabeledBatches",),

@@ -21,6 +21,7 @@ from tfx_transformer.export import ctranslate2, litert, onnx, saved_model
 from tfx_transformer.export.saved_model import ExportedPipeline
 from tfx_transformer.files import whole_folder
 from tfx_transformer.pipelines.base import Pipeline
+from tfx_transformer.untrusted import read_json
 
 FORMATS = {
     "ctranslate2": ctranslate2,
@@ -73,11 +74,20 @@ def is_export(folder) -> bool:
     return (Path(folder) / INFO).exists()
 
 
+def read_info(folder: Path) -> dict[str, Any]:
+    """The content of export.json."""
+    info = read_json(folder / INFO)
+    missing = [name for name in ("kind", "format", "options") if name not in info]
+    if missing:
+        raise ValueError(f"{folder / INFO} has no {', '.join(missing)}")
+    return info
+
+
 def inspect(folder) -> str:
     """The signatures of an export, or of any SavedModel: names, types and shapes."""
     folder, format = Path(folder), "saved_model"
     if is_export(folder):
-        format = json.loads((folder / INFO).read_text("utf-8"))["format"]
+        format = read_info(folder)["format"]
         check_choice(*FORMATS, format=format)
     module: Any = FORMATS[format]
     if not hasattr(module, "inspect"):
@@ -95,7 +105,7 @@ def load(folder, kind: str | None = None) -> Any:
     folder = Path(folder)
     if not is_export(folder):
         raise ValueError(f"{folder} is not an export of this package: there is no {folder / INFO}")
-    info = json.loads((folder / INFO).read_text("utf-8"))
+    info = read_info(folder)
     if kind is not None and info["kind"] != kind:
         raise ValueError(f"{folder} must be an export of a {kind}; it holds a {info['kind']}")
     check_choice(*FORMATS, format=info["format"])

@@ -14,13 +14,14 @@ import tensorflow as tf
 
 from tfx_transformer.pipelines import PIPELINES
 from tfx_transformer.pipelines.base import Pipeline, Predictor
+from tfx_transformer.untrusted import reading
 
 KINDS = tuple(PIPELINES)
 TEXT_OPS = ("Sentencepiece", "FastBert", "FastWordpiece")  # prefixes of tensorflow-text
 RESIZE = {
     "crop": "the central square, {ratio:.3g} of the shorter side",
-    "pad": "the whole image, with a border to make it square",
-    "squash": "both sides independently",
+    "pad": "with a border to make it square, then its central {ratio:.3g}",
+    "squash": "both sides independently, its central {ratio:.3g}",
 }
 USAGE = """## How to use it
 
@@ -68,7 +69,7 @@ def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> str:
         write_tokenizers(pipeline, folder / "tokenizer")
     (argument,) = signatures["serving_default"].input_signature
     example, note = describe_input(pipeline, ids_only)
-    needs_text = "Sentencepiece" in inspect(folder) or "Wordpiece" in inspect(folder)
+    needs_text = not inspect(folder).endswith("needs tensorflow-text: no")
     imports = "\nimport tensorflow_text  # registers the ops of the tokenizer" * needs_text
     return USAGE.format(imports=imports, argument=argument.name, example=example, note=note)
 
@@ -77,8 +78,11 @@ def describe_input(pipeline: Pipeline, ids_only: bool) -> tuple[str, str]:
     """An example of the input in Python, and what is done to it."""
     options = pipeline.options()
     if ids_only:
-        note = "Token ids as in the folder tokenizer, with the end token (2), padded with 0."
-        return "[[7, 8, 9, 2]]", note
+        part = getattr(pipeline, "source_tokenizer", None) or pipeline.tokenizer  # type: ignore[attr-defined]
+        start = [] if hasattr(pipeline, "source_tokenizer") else [part.start_id]
+        ends = f"{start[0]} first and {part.end_id} last" if start else f"{part.end_id} last"
+        note = f"Token ids, those of the files in the folder tokenizer: {ends}, padded with 0."
+        return str([[*start, 7, 8, 9, part.end_id]]), note
     if "image_size" not in options:
         note = "UTF-8 strings."
         if options.get("max_length"):
@@ -87,10 +91,10 @@ def describe_input(pipeline: Pipeline, ids_only: bool) -> tuple[str, str]:
     size = options["image_size"]
     rule = RESIZE[options.get("resize", "crop")].format(ratio=options["crop_ratio"])
     note = (
-        f"The bytes of JPEG, PNG, GIF or BMP files of any size. Images are turned upright by EXIF, "
-        f"resized to {size} × {size} pixels ({rule}) and normalized inside of the model. The "
+        f"The bytes of JPEG, PNG, GIF, BMP or WebP files. Images are turned upright by EXIF, "
+        f"resized to {size} × {size} pixels ({rule}) and normalized inside the model. The "
         f"signature `images` takes float pixels of that size in the range 0 to 1 instead. "
-        "`is_readable` is false for files that are no images."
+        "`is_readable` is false for files that are not images."
     )
     return '[open("photo.jpg", "rb").read()]', note
 
@@ -129,7 +133,8 @@ def inspect(folder) -> str:
         raise ValueError(f"{folder} is not a SavedModel: there is no {path}")
     from tensorflow.core.protobuf import saved_model_pb2
 
-    graph = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs[0]
+    with reading(path):
+        graph = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs[0]
     lines = []
     for name, signature in sorted(graph.signature_def.items()):
         if name.startswith("__"):

@@ -37,6 +37,7 @@ class Task(abc.ABC):
         units_per_batch: mean number of units in a batch.
         useful_epochs: how often a planned run sees the data at least and at most.
         batches_follow_model: whether the batches depend on the model's options.
+        sized_model: the model that `sizes` proposes, if any.
     """
 
     noun: ClassVar[str]
@@ -47,6 +48,7 @@ class Task(abc.ABC):
     units_per_batch: float
     useful_epochs: ClassVar[tuple[int, int]] = (6, 60)
     batches_follow_model: ClassVar[bool] = False
+    sized_model: ClassVar[str] = ""
 
     def __init__(self, recipe: Recipe):
         self.recipe: Any = recipe
@@ -59,7 +61,10 @@ class Task(abc.ABC):
     def check(self) -> None:
         """Raises if an option of the model or the decoder is wrong; reads no data."""
         own = self.recipe.model
-        if own.is_sized and not getattr(self.recipe, "weights", ""):  # which may give the sizes
+        weights = getattr(self.recipe, "weights", "")  # which may give the sizes
+        if not own.is_sized and not weights and own.name != self.sized_model:
+            raise ValueError(f"--model.variant is needed for {own.name}; see tfx-transformer list")
+        if own.is_sized and not weights:
             try:
                 new_model(own.name, own.variant, **own.options | self.example_options())
             except ValueError as error:

@@ -70,7 +70,8 @@ def answer_images(files: tuple[str, ...], pipeline, batch_size: int, answer: Cal
         for file, reason, result in zip(part, reasons, results, strict=True):
             text = None if reason else answer(result)
             unread += text is None
-            print(f"{file}\t{reason or 'unreadable' if text is None else text}", flush=True)
+            name = file.encode("utf-8", "backslashreplace").decode()  # any bytes may name a file
+            print(f"{name}\t{reason or 'unreadable' if text is None else text}", flush=True)
     if unread:
         raise ValueError(f"{unread} of {len(files)} files could not be read")
 
@@ -88,10 +89,18 @@ def read_image_file(path: str, pipeline) -> tuple[bytes, str]:
     options = getattr(pipeline, "options", {})  # of an export
     options = options if isinstance(options, dict) else pipeline.options()
     limit = options.get("max_pixels", MAX_PIXELS)
-    images, reasons = read_images([path], lambda _: Path(path).read_bytes(), limit)
+    images, reasons = read_images([path], read_file, limit)
     reason = reasons.get(path, "unreadable")
     reason = reason if reason.startswith("unreadable") else f"unreadable ({reason})"
     return (images[path], "") if path in images else (b"", reason)
+
+
+def read_file(path: str) -> bytes:
+    """The content of a file, at most one byte more than an image may have."""
+    from tfx_transformer.data.images.files import MAX_BYTES
+
+    with Path(path).open("rb") as file:
+        return file.read(MAX_BYTES + 1)
 
 
 def read_picture(pipeline, path: str):

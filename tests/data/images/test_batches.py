@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_transformer.data.images.augmentation_options import Augmentation
-from tfx_transformer.data.images.batches import training_images
+from tfx_transformer.data.images.batches import ImageBatches
 from tfx_transformer.data.images.pixels import decode_batch
 from tfx_transformer.data.images.sources import Images
 
@@ -29,7 +29,7 @@ def which(images):
 
 def make(images, batch_size=4, seed=0, **options):
     augmentation = Augmentation(**{"crop": "none"} | options)
-    return training_images(images, 8, batch_size, augmentation=augmentation, seed=seed)
+    return ImageBatches(images, 8, batch_size, augmentation=augmentation, seed=seed)
 
 
 def test_an_epoch_has_each_image_once_and_the_next_in_another_order(images):
@@ -104,7 +104,7 @@ def test_a_batch_is_never_larger_than_the_data(images):
 )
 def test_an_invalid_argument_is_named(images, options, message):
     with pytest.raises(ValueError, match=message):
-        training_images(**{"images": images, "image_size": 8} | options)
+        ImageBatches(**{"images": images, "image_size": 8} | options)
 
 
 @pytest.mark.parametrize("resize", ["crop", "squash", "pad"])
@@ -114,7 +114,7 @@ def test_without_augmentation_training_sees_what_evaluation_sees(resize):
     images = Images("noise", [tf.io.encode_png(noise).numpy()], np.zeros(1, "int32"), ["a"], {})
     augmentation = Augmentation(crop="none", flip=False)
     options = {"crop_ratio": 0.6, "resize": resize}
-    (pixels, _, _) = take(training_images(images, 8, 1, augmentation=augmentation, **options), 1)[0]
+    (pixels, _, _) = take(ImageBatches(images, 8, 1, augmentation=augmentation, **options), 1)[0]
     evaluated, whole = (
         decode_batch(tf.constant(images.items), 8, **how)[0] / 127.5 - 1 for how in (options, {})
     )
@@ -124,7 +124,7 @@ def test_without_augmentation_training_sees_what_evaluation_sees(resize):
 
 def test_a_random_part_is_one_of_the_square_that_resize_makes(images):
     data = make(images, crop="resized", min_area=0.9, flip=False)
-    padded = training_images(images, 8, 4, augmentation=data.augmentation, resize="pad")
+    padded = ImageBatches(images, 8, 4, augmentation=data.augmentation, resize="pad")
     has_gray = [
         np.isclose(pixels, 128 / 127.5 - 1, atol=1e-3).any() for pixels in take(padded, 1)[0][0]
     ]
@@ -134,12 +134,12 @@ def test_a_random_part_is_one_of_the_square_that_resize_makes(images):
 def test_balanced_classes_have_the_same_total_weight(images):
     labels = np.array([0] * 9 + [1] * 3 + [2], "int32")
     images = Images("grays", images.items, labels, ["a", "b", "c"], {})
-    plain = training_images(images, 8, 13)
+    plain = ImageBatches(images, 8, 13)
     assert take(plain, 1)[0][2].tolist() == [1] * 13
-    balanced = training_images(images, 8, 13, class_weights="balanced")
+    balanced = ImageBatches(images, 8, 13, class_weights="balanced")
     _, targets, weights = take(balanced, 1)[0]
     np.testing.assert_allclose(weights @ targets, [13 / 3] * 3, rtol=1e-5)
-    mixed = training_images(
+    mixed = ImageBatches(
         images, 8, 13, augmentation=Augmentation(mixup=1.0), class_weights="balanced"
     )
     _, targets, weights = take(mixed, 1)[0]

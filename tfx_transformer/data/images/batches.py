@@ -95,6 +95,3 @@ class ImageBatches(EpochBatches):
         images, labels = mix(images, labels, -seeds[0], mixup, cutmix)
         weights = tf.linalg.matvec(labels, self.class_weights)  # of mixed labels, mixed weights
         return normalize(images, self.normalization), labels, weights
-
-
-training_images = ImageBatches

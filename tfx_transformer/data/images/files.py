@@ -162,11 +162,11 @@ def _tensorflow_agrees(data: bytes, image: Image.Image) -> bool:
         return False
     file = tf.constant(data)  # faster than passing bytes
     try:
-        if image.format == "PNG" and image.mode in SAFE:
-            return decode_png(file).shape[:2] == (image.height, image.width)
         orientation = _orientation(image)
         if orientation in _UPRIGHT and stored_orientation(file) != orientation:
             return False
+        if image.format == "PNG" and image.mode in SAFE:
+            return decode_png(file).shape[:2] == (image.height, image.width)
         if image.format in JPEG:  # the two decoders differ by a few levels
             tf.io.decode_jpeg(file, channels=3, ratio=8)
             return tuple(tf.io.extract_jpeg_shape(file)[:2]) == (image.height, image.width)

@@ -8,7 +8,7 @@
     load_images("embedded:digits")              1,797 scans of 8 × 8 pixels
 
 The splits are train, validation and test; their folders are train, val or validation, and test. A
-missing split is held out from train; see `hold_out_class` in `splits.py`. Classes are named by
+missing split is held out from train; see `hold_out_classes` in `splits.py`. Classes are named by
 their folders and numbered in sorted order. Skipped files are reported: damaged ones, those with too
 many pixels, and all that are not images by their name, except hidden ones.
 """

@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image
 
 from tfx_transformer.data.images.sources import Images
+from tfx_transformer.train.recipe import fill
 from tfx_transformer.train.tasks.classification import ClassificationRecipe
 
 SMALL_SIDE = 48  # pixels, up to which the images are not reduced
@@ -28,13 +29,17 @@ def propose_sizes(recipe: ClassificationRecipe, images: Images) -> list[Classifi
     """Recipes for training images, from small to large; options that are set stay."""
     if recipe.model.is_sized:
         return [recipe]
+    from tfx_transformer.train.recipes import RECIPES
+
+    default = RECIPES["classify"]
     side, is_gray = measure_images(images)
     size = max(8 * round(side / 8), 8)
     rows = [(size, *row) for row in SMALL] if side <= SMALL_SIDE else PHOTOS
     batch_size = 128 if len(images) > 10_000 else 64 if len(images) > 1_000 else 32
-    augment = replace(recipe.augment, flip=not is_gray)
+    data = fill(recipe.data, default.data, batch_size=batch_size)
+    augment = fill(recipe.augment, default.augment, flip=not is_gray)
     if side <= SMALL_SIDE:
-        augment = replace(augment, crop="pad", rand_augment=0)
+        augment = fill(augment, default.augment, crop="pad", rand_augment=0)
     found = []
     for image_size, conv_depth, dim, depth, num_heads, mlp_dim in rows:
         if image_size <= max(size, PHOTOS[0][0]):
@@ -43,7 +48,6 @@ def propose_sizes(recipe: ClassificationRecipe, images: Images) -> list[Classifi
             )
             sizes |= dict(num_heads=num_heads, mlp_dim=mlp_dim, num_tokens=0, pool="sequence")
             model = replace(recipe.model, options=sizes | {"drop_path": 0.1} | recipe.model.options)
-            data = replace(recipe.data, batch_size=batch_size)
             found.append(replace(recipe, data=data, augment=augment, model=model))
     return found
 

@@ -1,6 +1,6 @@
 """Image classification as a task: data, model and pipeline."""
 
-from tfx_transformer.data import load_images, training_images
+from tfx_transformer.data import ImageBatches, load_images
 from tfx_transformer.pipelines import Classifier
 from tfx_transformer.train.run_folder import write_skipped
 from tfx_transformer.train.tasks.base import SPLITS, refuse
@@ -18,7 +18,7 @@ class ClassificationTask(ClassTask):
     """Classification of images."""
 
     noun, kind, unit = "classifier", "classifier", "images"
-    useful_epochs, batches_follow_model = (12, 200), True
+    useful_epochs, batches_follow_model, sized_model = (12, 200), True, "vit"
 
     def load_data(self):
         recipe = self.recipe
@@ -35,7 +35,7 @@ class ClassificationTask(ClassTask):
     def prepare(self, folder, replicas):
         recipe, data = self.recipe, self.recipe.data
         check_replicas(replicas, data.batch_size)
-        self.data = training_images(
+        self.data = ImageBatches(
             self.splits["train"],
             self.new_model().image_size,
             data.batch_size,

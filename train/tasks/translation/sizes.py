@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from tfx_transformer.train.recipe import fill
 from tfx_transformer.train.tasks.translation import TranslationRecipe
 
 MODELS = (  # from small to large: dim, depth, num_heads, mlp_dim, learning rate, pairs needed
@@ -20,18 +21,18 @@ def propose_sizes(recipe: TranslationRecipe, pairs: int) -> list[TranslationReci
     """Recipes for a number of training pairs, from small to large; options that are set stay."""
     if recipe.model.is_sized:
         return [recipe]
-    default = type(recipe.data)().vocab_size
-    own, vocab_size = recipe.data, recipe.data.vocab_size
-    if vocab_size == default:
-        vocab_size = first_above(VOCABULARY, pairs, 32_000)
+    from tfx_transformer.train.recipes import RECIPES
+
+    default = RECIPES["translate"]
+    vocab_size = first_above(VOCABULARY, pairs, 32_000)
+    data = fill(recipe.data, default.data, vocab_size=vocab_size)
     found = []
     for dim, depth, num_heads, mlp_dim, rate, needed in MODELS:
         if pairs >= needed:
             sizes = dict(dim=dim, depth=depth, num_heads=num_heads, mlp_dim=mlp_dim)
             sizes |= {"dropout": first_above(DROPOUT, pairs, 0.1), "norm_first": True}
             model = replace(recipe.model, options=sizes | recipe.model.options)
-            optimizer = replace(recipe.optimizer, learning_rate=rate)
-            data = replace(own, vocab_size=vocab_size)
+            optimizer = fill(recipe.optimizer, default.optimizer, learning_rate=rate)
             found.append(replace(recipe, data=data, model=model, optimizer=optimizer))
     return found
 

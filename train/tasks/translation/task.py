@@ -22,7 +22,7 @@ class TranslationTask(Task):
     """Translation between two languages."""
 
     noun, kind = "translator", "translator"
-    metric, unit = "bleu", "tokens"
+    metric, unit, sized_model = "bleu", "tokens", "transformer"
 
     def load_data(self):
         if not self.recipe.data.joint and self.recipe.model.options.get("tie") == "all":
@@ -81,9 +81,13 @@ class TranslationTask(Task):
             translator(pairs.source[:2])  # traces
             seconds.append(timed(lambda t=translator: t(pairs.source[:count]))[1] / count)
         greedy, beam = seconds
+        metrics = self.token_metrics(model, pairs)
+        metrics(1)  # traces
+        _, perplexity = timed(metrics)
         whole = 2 * len(pairs) * greedy if recipe.average > 1 else 0.0  # to choose the weights
         shown = min(recipe.eval_sentences, len(pairs))
-        return shown * greedy, len(self.pairs["test"]) * beam + whole
+        test = len(self.pairs["test"]) * (beam + perplexity / len(pairs))
+        return shown * greedy + perplexity, test + whole
 
     def describe_plan(self):
         own, pairs = self.recipe.model.options, self.pairs["train"]
