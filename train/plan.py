@@ -113,12 +113,11 @@ def time_task(task: Task, least: int = 8, seconds: float = 6.0) -> dict[str, flo
         least: number of steps to time.
         seconds: time of these steps.
     """
-    keras.utils.set_random_seed(task.recipe.seed)
-    keras.config.set_dtype_policy(task.recipe.precision)
-    model, accumulate = task.make_model(), task.recipe.optimizer.accumulate
-    model.compile(
-        make_optimizer(task.recipe, model), task.loss, jit_compile=task.recipe.jit_compile
-    )
+    recipe, accumulate = task.recipe, task.recipe.optimizer.accumulate
+    keras.utils.set_random_seed(recipe.seed)
+    keras.config.set_dtype_policy(recipe.precision)
+    model = task.make_model()
+    model.compile(make_optimizer(recipe, model), task.loss, jit_compile=recipe.jit_compile)
     timer = StepTimer(least * accumulate, seconds)
     batches = normalize_batches(task.batches(0), accumulate)
     model.fit(batches, shuffle=False, verbose=0, callbacks=[timer])

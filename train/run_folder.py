@@ -1,7 +1,8 @@
 """The run folder: what an experiment writes, and how it is read again.
 
 `recipe.json versions.json checkpoints/ samples/ tensorboard/ metrics.jsonl`, and by task the
-`tokenizer/`, `classes.json` and `skipped.json`; `plan.json` of a planned run; at the end `model.keras` and `test.json`.
+`tokenizer/`, `classes.json` and `skipped.json`; of a planned run `plan.json`; at the end
+`model.keras` and `test.json`.
 """
 
 import dataclasses

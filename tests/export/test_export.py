@@ -121,6 +121,18 @@ def test_the_rest_of_an_interrupted_export_is_replaced(classifier, tmp_path, mon
     assert list(tmp_path.iterdir()) == [folder]
 
 
+def test_a_damaged_description_is_one_line(tmp_path):
+    for text in ("{", "[]", "{}"):
+        (tmp_path / "export.json").write_text(text)
+        for function in (load, package.inspect):
+            with pytest.raises(ValueError, match="export.json"):
+                function(tmp_path)
+    (tmp_path / "export.json").unlink()
+    (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 9)
+    with pytest.raises(ValueError, match="saved_model.pb is damaged or not supported"):
+        package.inspect(tmp_path)
+
+
 def test_what_cannot_be_exported_is_refused(translator, exports, tmp_path):
     known = ", ".join(FORMATS)
     with pytest.raises(ValueError, match=f"unknown format 'coreml'; known: {known}"):

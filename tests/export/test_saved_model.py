@@ -132,9 +132,12 @@ def read_program(folder):
     return (folder / "README.md").read_text("utf-8").split("```python\n")[1].split("```")[0]
 
 
-def test_the_program_of_the_card_runs_in_the_folder(classifier, translator, items, tmp_path):
+def test_the_program_of_the_card_runs_in_the_folder(
+    classifier, translator, text_classifier, items, tmp_path
+):
     folders = [export(x, tmp_path / x.kind) for x in (classifier, translator)]
     folders.append(export(translator, tmp_path / "ids", ids_only=True))
+    folders.append(export(text_classifier, tmp_path / "tokens", ids_only=True))
     (folders[0] / "photo.jpg").write_bytes(items["classifier"][2])
     shown = []
     for folder in folders:
@@ -143,6 +146,9 @@ def test_the_program_of_the_card_runs_in_the_folder(classifier, translator, item
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
         assert result.returncode == 0, result.stderr[-2000:]
         shown.append(result.stdout)
+    assert (
+        "label [b'" in shown[3] and "1 first and 2 last" in (folders[3] / "README.md").read_text()
+    )
     assert "is_readable [ True]" in shown[0] and "text [b'" in shown[1] and "tokens [[[" in shown[2]
     card = (folders[0] / "README.md").read_text("utf-8")
     assert "resized to 16 × 16 pixels (the central square, 0.8 of the shorter side)" in card

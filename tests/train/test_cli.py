@@ -142,6 +142,8 @@ def test_a_wrong_value_is_reported_in_one_line(tmp_path):
         main(["train", "caption_flickr8k", *folder])
     with pytest.raises(SystemExit, match=r"--model: num_heads must divide dim; got num_heads=7"):
         main(["train", "translate_emoji", "--model.num-heads", "7", *folder])
+    with pytest.raises(SystemExit, match=r"--model.variant is needed for swin"):
+        main(["train", "classify", "--model.name", "swin", "--data.source", str(tmp_path), *folder])
     with pytest.raises(SystemExit, match=r"--model: unknown vit variant 'huge'; known: test, "):
         main(["train", "classify_digits", "--model.variant", "huge", *folder])
     with pytest.raises(SystemExit, match=r"^tfx-transformer: run must name .* there is no none"):

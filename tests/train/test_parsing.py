@@ -63,6 +63,13 @@ def test_an_option_without_a_likeness_leads_to_the_help():
     assert not recipe.jit_compile and not recipe.data.joint
 
 
+def test_steps_take_the_place_of_a_time():
+    recipe, _ = parse_train(["translate", "--steps", "70", "--model.variant", "small"])
+    assert (recipe.steps, recipe.minutes) == (70, None)
+    with pytest.raises(ValueError, match="--steps must not be given with --minutes"):
+        parse_train(["translate", "--steps", "70", "--minutes", "7"])
+
+
 def test_none_is_an_option_where_a_constructor_takes_it():
     recipe, _ = parse_train(["caption_flickr8k", "--model.attention", "none"])
     assert recipe.model.options["attention"] is None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tfx_transformer.train import plan
+from tfx_transformer.train.options import DecodingOptions
 from tfx_transformer.train.plan import StepTimer, find_plan, plan_run, time_task
 from tfx_transformer.train.recipe import ModelOptions, absolute_paths, load_recipe
 from tfx_transformer.train.tasks import load_task
@@ -64,9 +65,28 @@ def test_a_model_that_is_too_slow_is_not_chosen(prepared, tmp_path):
     assert planned.recipe.steps <= 5000  # at most as many as are useful
 
 
-def test_a_short_time_still_makes_a_step(prepared, tmp_path):
-    planned = plan_run(prepared(0.1, {128: 0.1}), tmp_path, time.perf_counter())
-    assert planned.recipe.steps == 1
+def test_a_time_that_is_too_short_is_refused(prepared, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"--minutes must be at least 0\.[67] for this data on thi"
+    ):
+        plan_run(prepared(0.1, {128: 0.1}), tmp_path, time.perf_counter())
+    assert not (tmp_path / "plan.json").exists()
+
+
+def test_long_evaluations_are_fewer(prepared, tmp_path, monkeypatch):
+    task = prepared(10, {128: 0.1, 192: 9.0})
+    times = {"step": 0.1, "evaluation": 60.0, "test": 60.0}
+    monkeypatch.setattr(plan, "time_task", lambda task: times)
+    recipe = plan_run(task, tmp_path, time.perf_counter()).recipe
+    assert -(-recipe.steps // recipe.eval_steps) == 1  # a fifth of the time at most
+    assert recipe.steps > 3000
+
+
+def test_the_tokenizer_of_an_unfinished_plan_is_made_again(prepared, tmp_path):
+    (tmp_path / "tokenizer").mkdir()
+    for side in ("source", "target"):
+        (tmp_path / f"tokenizer/{side}.model").write_text("half")
+    plan_run(prepared(10, {128: 0.1, 192: 9.0}), tmp_path, time.perf_counter())
 
 
 def test_the_plan_is_found_again(prepared, request_of, tmp_path):
@@ -74,8 +94,10 @@ def test_the_plan_is_found_again(prepared, request_of, tmp_path):
     assert load_recipe(tmp_path / "recipe.json") == absolute_paths(planned.recipe)
     assert find_plan(request_of(10), tmp_path) == load_recipe(tmp_path / "recipe.json")
     assert json.loads((tmp_path / "plan.json").read_text())["seconds"]["step"] == 1.0
-    with pytest.raises(ValueError, match="a run that was planned for other options"):
+    with pytest.raises(ValueError, match="planned for other options: minutes was 10, is 11; choo"):
         find_plan(request_of(11), tmp_path)
+    wide = dataclasses.replace(request_of(10), decoding=DecodingOptions(kind="beam", width=9))
+    assert find_plan(wide, tmp_path).decoding.width == 9
     given = dataclasses.replace(request_of(10), minutes=None)
     assert find_plan(given, tmp_path) is given
 

@@ -41,6 +41,15 @@ WRONG = {
 }
 
 
+def test_without_a_time_a_model_needs_sizes():
+    recipe, _ = parse_train(["translate", "--steps", "70", "--data.train", "embedded:cldr/en-ko"])
+    with pytest.raises(ValueError, match="--model.variant is needed, or --minutes"):
+        recipe.check()
+    recipe, _ = parse_train(["translate_multi30k", "--data.train", "a.en,a.de"])
+    with pytest.raises(FileNotFoundError, match="there is no a.en$"):
+        recipe.check()
+
+
 @pytest.mark.parametrize("arguments", WRONG)
 def test_a_wrong_option_is_named_before_anything_is_read(arguments):
     recipe, _ = parse_train(["translate_emoji", *arguments.split()])

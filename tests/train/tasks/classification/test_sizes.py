@@ -43,5 +43,10 @@ def test_options_that_are_set_stay():
     model = ModelOptions.of("vit", drop_path=0.3)
     found = propose_sizes(dataclasses.replace(RECIPE, model=model), images_of(32, 32))
     assert {recipe.model.options["drop_path"] for recipe in found} == {0.3}
+    data = dataclasses.replace(RECIPE.data, batch_size=17)
+    augment = dataclasses.replace(RECIPE.augment, flip=False, crop="none")
+    set = dataclasses.replace(RECIPE, data=data, augment=augment)
+    for recipe in propose_sizes(set, images_of(32, 32)):
+        assert (recipe.data, recipe.augment.flip, recipe.augment.crop) == (data, False, "none")
     sized = dataclasses.replace(RECIPE, model=ModelOptions("vit", "ti16"))
     assert propose_sizes(sized, images_of(32, 32)) == [sized]

@@ -27,5 +27,10 @@ def test_options_that_are_set_stay():
     found = propose_sizes(dataclasses.replace(RECIPE, model=model, data=data), 29_000)
     assert {recipe.model.options["dropout"] for recipe in found} == {0.15}
     assert {recipe.data.vocab_size for recipe in found} == {300}
+    optimizer = dataclasses.replace(RECIPE.optimizer, learning_rate=3e-4)
+    found = propose_sizes(dataclasses.replace(RECIPE, optimizer=optimizer), 29_000)
+    assert {recipe.optimizer.learning_rate for recipe in found} == {3e-4}
+    part = dataclasses.replace(RECIPE, model=ModelOptions.of("transformer", dim=64))
+    assert [x.model.options["dim"] for x in propose_sizes(part, 29_000)] == [64, 64]
     sized = dataclasses.replace(RECIPE, model=ModelOptions("transformer", "small"))
     assert propose_sizes(sized, 29_000) == [sized]
