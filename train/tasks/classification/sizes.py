@@ -31,7 +31,7 @@ def propose_sizes(recipe: ClassificationRecipe, images: Images) -> list[Classifi
         return [recipe]
     from tfx_transformer.train.recipes import RECIPES
 
-    default = RECIPES["classify"]
+    default: Any = RECIPES["classify"]
     side, is_gray = measure_images(images)
     size = max(8 * round(side / 8), 8)
     rows = [(size, *row) for row in SMALL] if side <= SMALL_SIDE else PHOTOS

@@ -23,7 +23,7 @@ def propose_sizes(recipe: TranslationRecipe, pairs: int) -> list[TranslationReci
         return [recipe]
     from tfx_transformer.train.recipes import RECIPES
 
-    default = RECIPES["translate"]
+    default: Any = RECIPES["translate"]
     vocab_size = first_above(VOCABULARY, pairs, 32_000)
     data = fill(recipe.data, default.data, vocab_size=vocab_size)
     found = []
