@@ -1,10 +1,10 @@
-"""Embedded dates, amounts and lists, English → Korean, Transformer, 3 min on 2 cores: 98 BLEU.
+"""Embedded dates, amounts and lists, English → Korean, Transformer, 1 min on 2 cores: 98 BLEU.
 
 The 12,000 phrases are made by CLDR's patterns, which come with Babel; other languages:
 --data.train embedded:cldr/en-de, embedded:cldr/fr-ja, …
 
 Run:     tfx-transformer train translate_cldr
-Time:    3 minutes on 2 cores
+Time:    1 minute on 2 cores
 Result:  98.4 BLEU, chrF 99.0, 96.4 % exact on the 500 phrases of the test set
 """
 
