@@ -226,7 +226,7 @@ def test_a_run_whose_validation_is_nan_has_best_weights_and_ends(language_recipe
     assert (tmp_path / "checkpoints/best.npz").exists() and (tmp_path / "model.keras").exists()
 
     other = tmp_path / "longer"
-    with pytest.raises(FloatingPointError, match="update 2; try a lower .*, in another folder"):
+    with pytest.raises(FloatingPointError, match="step 2; try a lower .*, in another folder"):
         train(dataclasses.replace(recipe, steps=3), other)
     calm = dataclasses.replace(recipe, optimizer=OptimizerOptions(), steps=3)
     with pytest.raises(ValueError, match="optimizer.learning_rate was 1e.30, is 0.001; "):
