@@ -41,9 +41,9 @@ tutorials: $(INSTALLED)
 # The layers use keras.ops alone: they run on the other backends too (torch where it is installed).
 test-backends: $(INSTALLED)
 	$(BIN)/python -c "import jax" 2>/dev/null || $(BIN)/pip install --quiet --editable ".[jax]"
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -n 2 --dist loadfile tests/layers tests/contracts
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/layers tests/contracts
 	if $(BIN)/python -c "import torch" 2>/dev/null; then \
-	  KERAS_BACKEND=torch $(BIN)/python -m pytest -n 2 --dist loadfile tests/layers tests/contracts; fi
+	  KERAS_BACKEND=torch $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/layers tests/contracts; fi
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/blocks.py

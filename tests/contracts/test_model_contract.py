@@ -262,6 +262,8 @@ def test_images_of_a_wrong_shape_or_type_are_refused(name, model):
             call(np.zeros(shape, "float32"))
     with pytest.raises(ValueError, match="images must be floating-point.*; got uint8.*Classifier"):
         call(np.zeros((2, size, size, 3), "uint8"))
+    if keras.backend.backend() == "jax":  # whose arrays and tracers look the same
+        return
     with pytest.raises(ValueError, match="images must be normalized, .* values up to 255. For the"):
         call(np.full((2, size, size, 3), 255, "float32"))
 
