@@ -88,7 +88,7 @@ def label_width(labels: list[str], size: float) -> float:
 
 
 def line_colors(count: int) -> np.ndarray:
-    """Colors (count, 4) that are easy to tell apart."""
+    """Colors (count, 4) that are easy to distinguish."""
     if count <= 10:
         return matplotlib.colormaps["tab10"](np.arange(count))
     return matplotlib.colormaps["turbo"](np.linspace(0.05, 0.95, count))
