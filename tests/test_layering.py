@@ -11,7 +11,7 @@ LEVELS = [  # of packages and loose modules, from the bottom up; "" is the packa
     {"layers"},
     {"data", "decoding", "training", "visualization"},
     {"models"},
-    {"pipelines", "export", "convert"},
+    {"pipelines", "export", "convert", "serving"},
     {"train"},
 ]
 SIDEWAYS = {  # imports between packages of one level, and why
@@ -22,6 +22,7 @@ TENSORFLOW = {  # packages whose modules may import TensorFlow at their top
     "data": "tf.data and the tokenizers' graph ops",
     "export": "SavedModel and LiteRT",
     "pipelines": "tf.function: pipelines are exported",
+    "serving": "batches are made by a kernel of TensorFlow",
     "train": "training runs on TensorFlow",
     "training": "the fused optimizer, strategies, TensorBoard files",
 }
