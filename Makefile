@@ -1,4 +1,4 @@
-# make demo | test | lint | docs | test-backends | bench: each makes .venv on its first call
+# make demo | test | test-serving | lint | docs | bench …: each makes .venv on its first call
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -7,16 +7,22 @@ TYPES := rm -rf build/types && mkdir -p build/types && cp -r tfx_transformer bui
   && cp -r models train build/types/tfx_transformer \
   && cd build/types && ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml
 
-.PHONY: demo test test-slow lint format docs tutorials test-backends bench clean
+.PHONY: demo test test-slow test-serving lint format docs tutorials test-backends bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/tfx-transformer demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not serving"
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow
+
+# The page's tests also need a Chromium, which pip cannot install; they are skipped without one.
+test-serving: $(INSTALLED)
+	$(BIN)/python -c "import fastapi, playwright, ray" 2>/dev/null \
+	  || $(BIN)/pip install --quiet --editable ".[serve,ray]" playwright
+	$(BIN)/python -m pytest -m serving
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
@@ -41,9 +47,9 @@ tutorials: $(INSTALLED)
 # The layers use keras.ops alone: they run on the other backends too (torch where it is installed).
 test-backends: $(INSTALLED)
 	$(BIN)/python -c "import jax" 2>/dev/null || $(BIN)/pip install --quiet --editable ".[jax]"
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/layers tests/contracts
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not serving" tests/layers tests/contracts
 	if $(BIN)/python -c "import torch" 2>/dev/null; then \
-	  KERAS_BACKEND=torch $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/layers tests/contracts; fi
+	  KERAS_BACKEND=torch $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not serving" tests/layers tests/contracts; fi
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/blocks.py
