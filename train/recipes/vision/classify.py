@@ -1,6 +1,7 @@
-"""Your own images in folders by class; model and steps are chosen for your time: CIFAR-10, 20 min: 80 %.
+"""Your own images in folders by class; sized for your time: CIFAR-10, 20 min: 80 %.
 
-A compact transformer: convolutions, then attention. The plan is printed before training and kept
+A compact transformer: convolutions, then attention. Model and number of steps are chosen for your
+time; the plan is printed before training and kept
 in plan.json. To fine-tune a checkpoint of timm, Hugging Face or AugReg with a new head: `--weights
 model.safetensors --model.variant s16 --optimizer.learning-rate 1e-4 --optimizer.layer-decay 0.75`;
 for DeiT also `--data.normalization imagenet`.
