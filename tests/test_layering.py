@@ -17,6 +17,8 @@ LEVELS = [  # of packages and loose modules, from the bottom up; "" is the packa
 SIDEWAYS = {  # imports between packages of one level, and why
     ("export", "pipelines"): "an export is made from a pipeline",
     ("convert", "pipelines"): "Marian and CTranslate2 models come with tokenizers, as a Translator",
+    ("serving", "export"): "exports are what is served",
+    ("serving", "pipelines"): "their results, and streams of text",
 }
 TENSORFLOW = {  # packages whose modules may import TensorFlow at their top
     "data": "tf.data and the tokenizers' graph ops",

@@ -1,0 +1,79 @@
+"""Calls at the same time are computed together, and each gets its own rows."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfx_transformer.serving.batching import BatchedFunction
+from tfx_transformer.serving.options import ServingOptions
+
+SPECS = {"x": tf.TensorSpec([None, 2], tf.float32, "x")}
+
+
+@pytest.fixture
+def sizes():
+    return []
+
+
+def make(scale, sizes, queues=("all",), owner="test", **options):
+    """x (B, 2) → scale · x, and the sum of each row; notes the size of each batch."""
+    variable = tf.Variable(scale)
+
+    def compute(tensors):
+        x = tensors["x"]
+        note = tf.numpy_function(lambda n: sizes.append(int(n)), [tf.shape(x)[0]], [])
+        with tf.control_dependencies([note]):
+            return {"scaled": variable * x, "sum": tf.reduce_sum(x, axis=1)}
+
+    limits = ServingOptions(**{"max_batch_size": 8, "batch_timeout": 50.0} | options)
+    return BatchedFunction(compute, SPECS, owner, queues, limits)
+
+
+def call_all(function, arrays, queue="all"):
+    with ThreadPoolExecutor(len(arrays)) as pool:
+        return list(pool.map(lambda x: function({"x": x}, queue), arrays))
+
+
+def test_calls_share_batches_and_get_their_own_rows(sizes):
+    function = make(3.0, sizes)
+    arrays = [np.full((1 + i % 2, 2), i, "float32") for i in range(10)]  # 15 rows
+    results = call_all(function, arrays)
+    for x, (outputs, began, ended, size) in zip(arrays, results, strict=True):
+        np.testing.assert_array_equal(outputs["scaled"], 3 * x)
+        np.testing.assert_array_equal(outputs["sum"], x.sum(axis=1))
+        assert size in sizes and began <= ended <= time.time()
+    assert len(sizes) < 10 and max(sizes) == 8
+
+
+def test_batches_have_allowed_sizes(sizes):
+    function = make(1.0, sizes, max_batch_size=6)
+    for rows in (1, 2, 3, 5, 6):
+        function({"x": np.zeros((rows, 2), "float32")}, "all")
+    assert sizes == [1, 2, 4, 6, 6]
+
+
+def test_functions_of_the_same_owner_do_not_mix(sizes):
+    functions = [make(scale, sizes) for scale in (2.0, 5.0)]
+    x = np.ones((1, 2), "float32")
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda i: functions[i % 2]({"x": x}, "all")[0], range(8)))
+    for i, outputs in enumerate(results):
+        assert outputs["scaled"][0, 0] == (2.0, 5.0)[i % 2]
+
+
+def test_calls_of_different_queues_do_not_share_a_batch(sizes):
+    function = make(1.0, sizes, queues=("short", "long"))
+    x = np.ones((2, 2), "float32")
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda queue: function({"x": x}, queue), ("short", "long")))
+    assert sizes == [2, 2]
+
+
+def test_nothing_is_traced_again(sizes):
+    function = make(1.0, sizes, batch_timeout=0.0)
+    for rows in (1, 2, 3, 1, 4):
+        function({"x": np.zeros((rows, 2), "float32")}, "all")
+    assert function._calls["all"].experimental_get_tracing_count() == 1

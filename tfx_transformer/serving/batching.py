@@ -1,0 +1,89 @@
+"""Batches: calls of a function at the same time are computed together, by a kernel of TensorFlow.
+
+The kernel, which TensorFlow Serving uses too, concatenates the rows of waiting calls, pads them to
+an allowed batch size, runs the function once and returns to each call its own rows.
+`tf.nondifferentiable_batch_function` is a wrapper of it which names the queue after a node of the
+graph, so that two models could share one; here every queue has a name.
+
+Calls in a batch run with the cancellation manager of its last call: to cancel one call would end
+the others. Therefore a call is not cancelled once it is in the kernel, and few are: the others wait
+in Python (`ServedModel`).
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Hashable, Iterable
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_transformer.runtime import graph
+from tfx_transformer.serving.options import ServingOptions
+
+NUM_THREADS = min(max(2, (os.cpu_count() or 1) // 2), 8)  # batches of one model at the same time
+_numbers = itertools.count()
+
+
+class BatchedFunction:
+    """A function of named tensors (B, …), computed in batches; threads may call it.
+
+    Args:
+        function: named tensors → named tensors, with a row for each row of the inputs.
+        inputs: specifications by name.
+        owner: functions of the same owner share threads.
+        queues: only calls of the same queue share a batch.
+        options: sizes and times of batches.
+    """
+
+    def __init__(
+        self,
+        function: Callable,
+        inputs: dict[str, tf.TensorSpec],
+        owner: str,
+        queues: Iterable[Hashable],
+        options: ServingOptions,
+    ):
+        self.inputs, self.outputs = inputs, []
+
+        def compute(*tensors):
+            began = tf.timestamp()
+            with tf.control_dependencies([began]):
+                tensors = [tf.identity(x) for x in tensors]
+            outputs = function(dict(zip(inputs, tensors, strict=True)))
+            self.outputs = list(outputs)
+            with tf.control_dependencies(list(outputs.values())):
+                ended = tf.timestamp()
+            rows = tf.shape(tensors[0])[0]
+            facts = (began, ended, tf.cast(rows, tf.float64))
+            return [*outputs.values(), tf.tile(tf.stack(facts)[None], [rows, 1])]
+
+        computation = graph(compute, *inputs.values()).get_concrete_function()
+
+        def enqueue(*tensors, queue):
+            return tf.raw_ops.BatchFunction(
+                in_tensors=tensors,
+                captured_tensors=computation.captured_inputs,
+                f=computation,
+                num_batch_threads=NUM_THREADS,
+                max_batch_size=options.max_batch_size,
+                batch_timeout_micros=round(1000 * options.batch_timeout),
+                Tout=[x.dtype for x in computation.outputs],
+                max_enqueued_batches=options.max_waiting,
+                allowed_batch_sizes=options.allowed_batch_sizes,
+                shared_name=f"batches of {owner}, {options}",  # threads with these options
+                batching_queue=queue,
+                enable_large_batch_splitting=False,
+            )
+
+        def call_of(queue):
+            name = f"{queue} {next(_numbers)}"
+            return graph(lambda *tensors: enqueue(*tensors, queue=name), *inputs.values())
+
+        self._calls = {queue: call_of(queue) for queue in queues}
+
+    def __call__(self, inputs: dict[str, np.ndarray], queue: Hashable):
+        """Outputs by name, when the computation began and ended (`time.time`), the batch size."""
+        tensors = [tf.constant(inputs[name], spec.dtype) for name, spec in self.inputs.items()]
+        *values, facts = [x.numpy() for x in self._calls[queue](*tensors)]
+        began, ended, size = facts[0].tolist()
+        return dict(zip(self.outputs, values, strict=True)), began, ended, int(size)

@@ -1,0 +1,68 @@
+"""Warm-up: a model is called with all shapes that requests can have, before it is ready.
+
+The first call of a function optimizes its graph, and with XLA the first call of each shape compiles
+it, which takes seconds. Shapes are few: the rows of a batch are padded to the allowed batch sizes
+and, with XLA, the lengths of sources to powers of two. Token ids of all widths compile the decoder
+for all of these; the signatures for text use the same compiled function.
+"""
+
+import os
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_transformer.serving.lengths import TEXT_BYTES
+
+TOKEN = 3  # any token of a vocabulary that is not PAD, START or END
+
+
+def warm_up(model, progress: Callable[[int, int], None]) -> None:
+    """Calls a `ServedModel` with all shapes; progress(done, total)."""
+    queues = plan(model)
+    total, done = sum(len(sizes) for *_, sizes in queues), 0
+    progress(0, total)
+
+    def run(signature: str, group: Hashable, sizes: list[int]):
+        for size in sizes:  # one after another: together they would share a batch
+            model.call(sample(model, signature, group, size), signature, group)
+            yield
+
+    def count(queue) -> None:
+        nonlocal done
+        for _ in run(*queue):
+            done += 1
+            progress(done, total)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(count, queues))
+
+
+def plan(model) -> list[tuple[str, Hashable, list[int]]]:
+    """Signature, group and batch sizes: all of them for the default, and for all with XLA."""
+    queues: list[tuple[str, Hashable, list[int]]] = []
+    for name, signature in model.signatures.items():
+        if not signature.is_batched:
+            queues.append((name, 0, [1]))
+            continue
+        is_whole = name == "serving_default" or model.options.get("jit_compile")
+        sizes = model.limits.allowed_batch_sizes if is_whole else [1]
+        queues += [(name, group, sizes) for group in model.lengths[name].groups]
+    return sorted(queues, key=lambda queue: queue[0] != "ids")  # they compile for the others
+
+
+def sample(model, signature: str, group: Hashable, rows: int) -> dict[str, np.ndarray]:
+    """Inputs of a group with some rows."""
+    arrays = {}
+    for name, spec in model.signatures[signature].inputs.items():
+        shape = [rows, *[size or group for size in spec.shape[1:]]] if spec.shape.rank else []
+        if name == "text":
+            longest = (*TEXT_BYTES, 2 * TEXT_BYTES[-1])[group]  # type: ignore[index]
+            value = b"a " * (min(longest, model.limits.max_characters) // 2)
+        elif spec.dtype == tf.string:
+            value = tf.io.encode_png(np.zeros((8, 8, 3), "uint8")).numpy()
+        else:
+            value = TOKEN if spec.dtype.is_integer else 0.0
+        arrays[name] = np.full(shape, value, spec.dtype.as_numpy_dtype)
+    return arrays
