@@ -1,12 +1,22 @@
-"""A model without weights whose speed a test controls, behind the interface of loaded exports."""
+"""Models without weights: a toy for the engine, whose speed a test controls, and, for the servers,
+fakes with the interface of ServedModel and Repository, which compute nothing.
+"""
 
+import asyncio
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
+import httpx
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tfx_transformer.pipelines.base import GeneratedText
 from tfx_transformer.runtime import graph
+from tfx_transformer.serving.app import create_app
+from tfx_transformer.serving.errors import NotFound, Overloaded, Unavailable
 from tfx_transformer.serving.model import ServedModel
 from tfx_transformer.serving.options import ServingOptions
 
@@ -88,3 +98,217 @@ def serve(toy):
     toy.may_run.set()
     for model in models:
         model.close()
+
+
+GENERATED = {"text": tf.string, "score": tf.float32, "n_best": tf.string, "pieces": tf.string}
+CLASSES = {"labels": tf.string, "scores": tf.float32}
+POOL = ThreadPoolExecutor(8)
+
+
+def strings(*values):
+    array = np.empty(len(values), object)
+    array[:] = [value.encode() for value in values]
+    return array
+
+
+def generated(rows):
+    """A text in capitals; the second best is the same one backwards, with an infinite score."""
+    texts = [row.decode().upper() for row in rows]
+    return {
+        "text": strings(*texts),
+        "score": np.full(len(rows), -0.2, "float32"),
+        "n_best": np.stack([strings(*texts), strings(*[x[::-1] for x in texts])], axis=1),
+        "n_best_score": np.array([[-0.2, -np.inf]] * len(rows), "float32"),
+    }
+
+
+def translate(text):
+    # words, padded with an empty piece
+    words = [row.decode().split() for row in text]
+    size = max(map(len, words)) + 1
+    pieces = np.stack([strings(*x, *[""] * (size - len(x))) for x in words])
+    alignment = np.full((len(text), size, size), 1 / 3, "float32")
+    return generated(text) | {
+        "pieces": pieces,
+        "source_pieces": pieces,
+        "alignment": alignment,
+        "truncated": np.array([len(row) > 30 for row in text]),
+    }
+
+
+def explain(text):
+    outputs = translate(text)
+    attention = np.tile(outputs["alignment"][:, None, None], (1, 2, 4, 1, 1))
+    return outputs | {"attention": attention}
+
+
+def classes(count):
+    return {
+        "labels": np.tile(strings("cat", "dog", "cow"), (count, 1)),
+        "scores": np.array([[0.7, 0.2, 0.1]] * count, "float32"),
+    }
+
+
+def classify(image):
+    readable = np.array([x.startswith(b"\x89PNG") for x in image])
+    return classes(len(image)) | {"is_readable": readable}
+
+
+def rollout(image):
+    return classify(image) | {"rollout": np.full((len(image), 3, 2), 0.5, "float32")}
+
+
+def caption(image):
+    pieces = np.tile(strings("a", "dog", ""), (len(image), 1))
+    weights = np.full((len(image), 3, 2, 2), 0.25, "float32")
+    texts = generated([b"a dog"] * len(image))
+    return texts | {
+        "pieces": pieces,
+        "weights": weights,
+        "is_readable": classify(image)["is_readable"],
+    }
+
+
+def classify_text(text):
+    return classes(len(text)) | {"truncated": np.zeros(len(text), bool)}
+
+
+def add(a, b):
+    return {"sum": a + b[:, None].astype("float32")}
+
+
+FUNCTIONS = {  # kind: signatures, each with the types of inputs and outputs
+    "translator": {
+        "serving_default": (translate, {"text": tf.string}, GENERATED | {"alignment": tf.float32}),
+        "explain": (explain, {"text": tf.string}, GENERATED | {"alignment": tf.float32}),
+        "add": (add, {"a": tf.float32, "b": tf.int32}, {"sum": tf.float32}),
+    },
+    "classifier": {
+        "serving_default": (classify, {"image": tf.string}, CLASSES),
+        "explain": (rollout, {"image": tf.string}, CLASSES),
+    },
+    "captioner": {"serving_default": (caption, {"image": tf.string}, GENERATED)},
+    "text_classifier": {"serving_default": (classify_text, {"text": tf.string}, CLASSES)},
+    "generator": {"serving_default": (translate, {"text": tf.string}, GENERATED)},
+}
+
+
+class FakeModel:
+    """Set `error` to fail, clear `may_run` to block."""
+
+    def __init__(self, name, kind, version=1):
+        self.name, self.kind, self.version, self.waiting = name, kind, version, 0
+        self.options = {"class_names": ["cat", "dog", "cow"]} if "classifier" in kind else {}
+        self.may_run, self.error, self.canceled = threading.Event(), None, 0
+        self.may_run.set()
+        self.signatures, self.functions = {}, {}
+        for key, (function, inputs, outputs) in FUNCTIONS[kind].items():
+            self.functions[key] = function
+            self.signatures[key] = SimpleNamespace(inputs=specs(inputs), outputs=specs(outputs))
+
+    def submit(self, inputs, signature="serving_default", deadline=None):
+        if self.error is not None:
+            raise self.error
+        future = POOL.submit(self.compute, inputs, signature)
+        future.add_done_callback(self.count)
+        return future
+
+    def count(self, future):
+        self.canceled += future.cancelled()
+
+    def compute(self, inputs, signature):
+        self.may_run.wait(10)
+        return self.functions[signature](**inputs)
+
+    def stream(self, text, max_length=64, deadline=None):
+        if self.error is not None:
+            raise self.error
+        for word in text.split()[:max_length]:
+            self.may_run.wait(10)
+            yield word + " "
+
+
+def specs(types):
+    ranks = {"a": [None, 2], "n_best": [None, None], "labels": [None, 3]}
+    return {key: tf.TensorSpec(ranks.get(key, [None]), dtype, key) for key, dtype in types.items()}
+
+
+class FakeRepository:
+    def __init__(self, **kinds):
+        self.models = {name: FakeModel(name, kind, 3) for name, kind in kinds.items()}
+        self.is_ready = True
+
+    def names(self):
+        return list(self.models)
+
+    def get(self, name, version=None, label=None):
+        if name not in self.models:
+            raise NotFound(f"there is no model {name}")
+        if not self.is_ready:
+            raise Unavailable(f"{name} is being loaded")
+        if version not in (None, 3) or label not in (None, "stable"):
+            raise NotFound(f"{name} has no version {version or label}")
+        return self.models[name]
+
+    def statuses(self, name):
+        if name not in self.models:
+            raise NotFound(f"there is no model {name}")
+        state = "AVAILABLE" if self.is_ready else "LOADING"
+        broken = SimpleNamespace(version=2, state="END", error="ValueError: broken")
+        return [SimpleNamespace(version=3, state=state, error=""), broken]
+
+
+@pytest.fixture
+def repository():
+    """One fake model of each kind, named as its kind."""
+    return FakeRepository(**{kind: kind for kind in FUNCTIONS})
+
+
+class Client:
+    """Calls an application in this process."""
+
+    def __init__(self, app):
+        self.app = app
+
+    def __call__(self, method, path, **options):
+        async def send():
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(send())
+
+    def get(self, path, **options):
+        return self("GET", path, **options)
+
+    def post(self, path, json=None, **options):
+        return self("POST", path, json=json, **options)
+
+
+@pytest.fixture
+def client(repository):
+    """Calls an application with the fake models."""
+    return Client(create_app(repository, ServingOptions(deadline=5)))
+
+
+@pytest.fixture
+def make_client(repository):
+    return lambda **options: Client(
+        create_app(repository, options.pop("serving", ServingOptions(deadline=5)), **options)
+    )
+
+
+@pytest.fixture
+def overloaded():
+    return Overloaded("translator has 256 waiting requests; try later")
+
+
+@pytest.fixture
+def wait_until():
+    def wait(condition, seconds=5.0):
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "it did not happen in time"
+            time.sleep(0.01)
+
+    return wait

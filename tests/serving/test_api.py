@@ -1,0 +1,174 @@
+import base64
+import json
+
+import pytest
+
+PNG = b"\x89PNG and more"
+IMAGE = base64.b64encode(PNG).decode()
+
+
+def test_models_are_listed_with_what_they_can_do(client, repository):
+    models = {model["name"]: model for model in client.get("/models").json()["models"]}
+    assert list(models) == repository.names()
+    assert models["translator"] == {
+        "name": "translator",
+        "kind": "translator",
+        "version": 3,
+        "state": "AVAILABLE",
+        "languages": None,
+        "explains": True,
+        "streams": False,
+    }
+    assert models["classifier"]["class_names"] == ["cat", "dog", "cow"]
+    assert models["generator"]["streams"] and models["captioner"]["explains"]
+    assert not models["text_classifier"]["explains"]
+    repository.is_ready = False
+    states = {model["state"] for model in client.get("/models").json()["models"]}
+    assert states == {"LOADING"}
+
+
+def test_one_text_or_a_list_is_translated(client):
+    answer = client.post("/translate", {"text": "a b"})
+    assert answer.status_code == 200, answer.text
+    best = [{"text": "A B", "score": -0.2}]
+    row = {"text": "A B", "score": -0.2, "n_best": best, "truncated": False}
+    assert answer.json() == {"model": "translator", "version": 3, "translations": [row]}
+    answer = client.post("/translate", {"text": ["a", "b"], "n_best": 2, "model": "translator"})
+    first, second = answer.json()["translations"]
+    assert (first["text"], second["text"]) == ("A", "B")
+    assert first["n_best"] == [{"text": "A", "score": -0.2}, {"text": "A", "score": None}]
+
+
+def test_attention_weights_have_no_padding(client):
+    request = {"text": ["a", "b c"], "alignment": True}
+    first, second = client.post("/translate", request).json()["translations"]
+    assert first["pieces"] == ["a"] and first["alignment"] == [[0.3333]]
+    assert second["source_pieces"] == ["b", "c"] and second["alignment"] == [[0.3333] * 2] * 2
+    request = {"text": ["a", "b c"], "attention": True}
+    first, second = client.post("/translate", request).json()["translations"]
+    assert first["attention"] == [[[[0.3333]]] * 4] * 2  # blocks, heads, T, S
+    assert second["alignment"] == [[0.3333] * 2] * 2
+
+
+def test_a_model_without_attention_weights_says_so(client, repository):
+    model = repository.models["translator"]
+    del model.signatures["explain"]
+    answer = client.post("/translate", {"text": "a", "attention": True})
+    assert answer.status_code == 400 and "no attention weights" in answer.json()["error"]
+    del model.signatures["serving_default"].outputs["alignment"]
+    answer = client.post("/translate", {"text": "a", "alignment": True})
+    assert answer.status_code == 400 and "no attention weights" in answer.json()["error"]
+
+
+def test_images_are_base64_or_the_body(client):
+    expected = {"classes": [{"label": "cat", "score": 0.7}], "is_readable": True}
+    answer = client.post("/classify", {"image": IMAGE, "top_k": 1}).json()
+    assert answer == {"model": "classifier", "version": 3, "predictions": [expected]}
+    headers = {"Content-Type": "image/png"}
+    raw = client.post("/classify?top_k=1&model=classifier", content=PNG, headers=headers)
+    assert raw.json() == answer
+    url = client.post("/classify", {"image": [f"data:image/png;base64,{IMAGE}"], "top_k": 1})
+    assert url.json() == answer
+
+
+def test_an_unreadable_image_has_no_classes(client):
+    answer = client.post("/classify", {"image": [IMAGE, "AAAA"]}).json()
+    first, second = answer["predictions"]
+    assert len(first["classes"]) == 3 and second == {"classes": [], "is_readable": False}
+
+
+def test_the_rollout_of_an_image(client):
+    answer = client.post("/classify", {"image": IMAGE, "rollout": True}).json()
+    assert answer["predictions"][0]["rollout"] == [[0.5, 0.5]] * 3
+
+
+def test_texts_are_classified(client):
+    answer = client.post("/classify", {"text": ["good", "bad"], "top_k": 2}).json()
+    assert answer["model"] == "text_classifier" and len(answer["predictions"]) == 2
+    assert [x["label"] for x in answer["predictions"][0]["classes"]] == ["cat", "dog"]
+
+
+def test_captions_with_the_regions_of_their_pieces(client):
+    answer = client.post("/caption", {"image": IMAGE}).json()["captions"]
+    best = [{"text": "A DOG", "score": -0.2}]
+    assert answer == [{"text": "A DOG", "score": -0.2, "n_best": best, "is_readable": True}]
+    headers = {"Content-Type": "image/jpeg"}
+    answer = client.post("/caption?attention=true", content=b"no", headers=headers).json()
+    (caption,) = answer["captions"]
+    assert caption["pieces"] == ["a", "dog"] and caption["weights"] == [[[0.25] * 2] * 2] * 2
+    assert caption["is_readable"] is False
+
+
+def test_a_text_is_generated_at_once_or_as_events(client):
+    request = {"text": "one two three", "max_length": 2}
+    answer = client.post("/generate", request | {"stream": False}).json()
+    assert answer == {"model": "generator", "version": 3, "text": "one two "}
+    answer = client.post("/generate", request)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = [json.loads(part[6:]) for part in answer.text.split("\n\n") if part]
+    assert events[:2] == [{"text": "one "}, {"text": "two "}]
+    done = {"done": True, "text": "one two ", "model": "generator", "version": 3}
+    assert events[2:] == [done]
+    assert client.post("/generate", {"text": ""}).text.count("data: ") == 1
+
+
+def test_an_error_before_the_first_part_has_its_status(client, repository, overloaded):
+    repository.models["generator"].error = overloaded
+    assert client.post("/generate", {"text": "a"}).status_code == 429
+
+
+def test_an_error_after_the_first_part_is_the_last_event(client, repository, overloaded):
+    def stream(*_):
+        yield "part"
+        raise overloaded
+
+    repository.models["generator"].stream = stream
+    answer = client.post("/generate", {"text": "a"})
+    assert answer.text.endswith('data: {"error":"' + str(overloaded) + '"}\n\n')
+
+
+@pytest.mark.parametrize(
+    "path, request_, message",
+    [
+        ("/translate", {}, "text: Field required"),
+        ("/translate", {"text": 1}, "text: Input should be a valid string"),
+        ("/translate", {"text": [1]}, "text"),
+        ("/translate", {"text": "a", "n_best": 0}, "n_best: Input should be greater than or equal"),
+        ("/translate", {"text": "a", "n_best": "2"}, "n_best: Input should be a valid integer"),
+        ("/translate", {"text": "a", "nbest": 2}, "nbest: Extra inputs are not permitted"),
+        ("/translate", {"text": "a", "model": "classifier"}, "must be a translator for this req"),
+        ("/translate", {"text": "\ud800"}, "lone surrogates"),
+        ("/classify", {}, "either image or text"),
+        ("/classify", {"image": "a", "text": "a"}, "either image or text"),
+        ("/classify", {"image": "%"}, "image must be base64"),
+        ("/classify", {"text": "a", "rollout": True}, "no attention weights"),
+        ("/generate", {"text": ["a"]}, "text: Input should be a valid string"),
+        ("/generate", {"text": "a", "max_length": 10**9}, "max_length: Input should be less"),
+    ],
+)
+def test_wrong_requests_are_refused_in_one_line(client, path, request_, message):
+    answer = client.post(path, content=json.dumps(request_))
+    assert answer.status_code == 400 and list(answer.json()) == ["error"]
+    assert message in answer.json()["error"] and "\n" not in answer.json()["error"]
+
+
+def test_the_model_must_be_clear(client, repository):
+    assert client.post("/translate", {"text": "a", "model": "x"}).status_code == 404
+    models = repository.models
+    models["other"] = models["translator"]
+    answer = client.post("/translate", {"text": "a"})
+    assert answer.status_code == 400 and "must be one of" in answer.json()["error"]
+    del models["other"], models["translator"]
+    answer = client.post("/translate", {"text": "a"})
+    assert answer.status_code == 404 and answer.json()["error"] == "no translator is served"
+    repository.is_ready = False
+    assert client.post("/translate", {"text": "a"}).status_code == 503
+
+
+def test_openapi_describes_every_path(client):
+    schema = client.get("/openapi.json").json()
+    posts = {"/translate", "/classify", "/caption", "/generate"}
+    assert posts | {"/models", "/healthz", "/readyz", "/metrics"} == set(schema["paths"])
+    body = schema["paths"]["/classify"]["post"]["requestBody"]["content"]
+    assert set(body) == {"application/json", "image/*"}
+    assert "top_k" in body["application/json"]["schema"]["properties"]

@@ -1,0 +1,56 @@
+import base64
+import hashlib
+import re
+
+from tfx_transformer.serving import app
+
+
+def test_health_and_readiness(client, repository):
+    assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+    repository.is_ready = False
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.text) == (503, "loading\n")
+    assert answer.headers["retry-after"] == "1" and client.get("/healthz").status_code == 200
+
+
+def test_a_server_that_stops_is_not_ready_and_refuses_requests(client):
+    client.app.state.traffic.is_draining = True
+    assert (client.get("/readyz").status_code, client.get("/readyz").text) == (503, "draining\n")
+    for path in ("/translate", "/generate", "/v1/models/translator:predict"):
+        answer = client.post(path, {"text": "a"})
+        assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
+    assert client.get("/healthz").status_code == 200
+
+
+def test_the_page_may_run_its_own_script_only(client, monkeypatch, tmp_path):
+    script = "alert('가')"
+    (tmp_path / "index.html").write_text(f"<script>{script}</script>", "utf-8")
+    monkeypatch.setattr(app, "PAGE", tmp_path / "index.html")
+    answer = client.get("/")
+    assert answer.text == f"<script>{script}</script>"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = answer.headers["content-security-policy"]
+    assert f"script-src 'sha256-{digest}'" in policy and "default-src 'none'" in policy
+    assert "http" not in policy
+
+
+def test_there_is_a_page_without_the_file(client, monkeypatch, tmp_path):
+    monkeypatch.setattr(app, "PAGE", tmp_path / "missing.html")
+    assert client.get("/").status_code == 200
+
+
+def test_other_origins_are_refused_unless_they_are_named(client, make_client):
+    origin = {"Origin": "https://other.example"}
+    assert "access-control-allow-origin" not in client.get("/models", headers=origin).headers
+    open_ = make_client(cors_origins=["https://other.example"], token="sesame")
+    asked = origin | {"Access-Control-Request-Method": "POST"}
+    preflight = open_("OPTIONS", "/translate", headers=asked)
+    assert preflight.headers["access-control-allow-origin"] == "https://other.example"
+    foreign = open_.get("/healthz", headers={"Origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in foreign.headers
+
+
+def test_no_page_loads_anything_from_elsewhere(client):
+    for path in ("/", "/docs"):
+        text = client.get(path).text
+        assert not re.search(r"(src|href)=[\"']?(https?:)?//", text)

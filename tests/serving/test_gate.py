@@ -1,0 +1,61 @@
+import logging
+import re
+
+import pytest
+
+
+@pytest.fixture
+def log(caplog):
+    caplog.set_level(logging.INFO, "tfx_transformer.serving.gate")
+    return caplog
+
+
+def test_a_sane_request_id_is_kept_and_another_one_replaced(client, log):
+    answer = client.get("/healthz", headers={"X-Request-Id": "job-7.a"})
+    assert answer.headers["x-request-id"] == "job-7.a" and "job-7.a" in log.text
+    for bad in ("", "a b", "x" * 200, "a\tb", "é".encode()):
+        own = client.get("/healthz", headers={"X-Request-Id": bad}).headers["x-request-id"]
+        assert re.fullmatch("[0-9a-f]{32}", own)
+
+
+def test_the_log_has_one_line_for_a_request_without_its_text(client, log):
+    client.post("/translate", {"text": "very private"})
+    (record,) = log.records
+    line = record.getMessage()
+    assert re.match(r"POST /translate 200 [\d.]+ ms [0-9a-f]{32}", line)
+    assert "private" not in line and "\n" not in line
+    log.clear()
+    client.get("/a%0Ab?text=private")
+    assert r"GET /a\nb 404" in log.text and "private" not in log.text
+
+
+def test_the_text_is_logged_on_request(make_client, log):
+    make_client(log_text=True).post("/translate", {"text": "not\nprivate" + 2000 * "x"})
+    (record,) = log.records
+    assert r"not\\nprivate" in record.getMessage() and len(record.getMessage()) < 1500
+
+
+def test_a_token_is_needed_everywhere_but_for_health_and_the_page(make_client):
+    client = make_client(token="sesame")
+    for path in ("/healthz", "/readyz", "/"):
+        assert client.get(path).status_code == 200
+    for path in ("/models", "/metrics", "/docs", "/openapi.json", "/v1/models/translator", "/x"):
+        for wrong in ({}, {"Authorization": "Bearer open"}, {"Authorization": "sesame"}):
+            answer = client.get(path, headers=wrong)
+            assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer"
+            assert list(answer.json()) == ["error"]
+    right = {"Authorization": "Bearer sesame"}
+    assert client.get("/models", headers=right).status_code == 200
+    assert client.post("/translate", {"text": "a"}, headers=right).status_code == 200
+
+
+def test_every_answer_forbids_to_guess_its_type(client):
+    for path in ("/", "/models", "/nothing"):
+        assert client.get(path).headers["x-content-type-options"] == "nosniff"
+
+
+def test_an_unexpected_error_is_logged_and_not_shown(client, repository, log):
+    repository.models["translator"].error = KeyError("secret")
+    answer = client.post("/translate", {"text": "a"})
+    assert answer.status_code == 500 and "secret" not in answer.text
+    assert "secret" in log.text and answer.headers["x-request-id"] in log.text

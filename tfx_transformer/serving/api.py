@@ -1,0 +1,190 @@
+"""A small API for people: /models, /translate, /classify, /caption and /generate.
+
+Requests and answers are in `schemas.py`. Images may be base64 in JSON, or the body of a request
+whose content type is image/*, with the other fields in the query.
+"""
+
+import functools
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import ValidationError
+
+from tfx_transformer.serving import answers, schemas
+from tfx_transformer.serving.errors import InvalidRequest, NotFound, ServingError, Unavailable
+from tfx_transformer.serving.requests import deadline_of, parse_json, read_body
+from tfx_transformer.serving.rest import count_values, encode, json_response
+from tfx_transformer.serving.traffic import Traffic, offload
+
+PREDICT: dict[str, tuple[Any, Any, Callable]] = {  # path: request, answer, what shows the outputs
+    "/translate": (
+        schemas.TranslateRequest,
+        schemas.TranslateAnswer,
+        answers.show_translations,
+    ),
+    "/classify": (schemas.ClassifyRequest, schemas.ClassifyAnswer, answers.show_predictions),
+    "/caption": (schemas.CaptionRequest, schemas.CaptionAnswer, answers.show_captions),
+}
+GENERATE = (schemas.GenerateRequest, schemas.GenerateAnswer)
+KINDS = {"/translate": "translator", "/caption": "captioner", "/generate": "generator"}
+
+
+def create_router(repository: Any, traffic: Traffic) -> APIRouter:
+    """Routes for all models of a `Repository`."""
+    router = APIRouter()
+
+    @router.get("/models", response_model=schemas.ModelsAnswer)
+    async def models() -> Response:
+        """The served models."""
+        return json_response({"models": [show_model(repository, x) for x in repository.names()]})
+
+    def add(path: str, schema: Any, answer: Any, show: Callable) -> None:
+        async def handle(request: Request) -> Response:
+            with traffic.request():
+                deadline = deadline_of(request, traffic.options)
+                asked, image = await read(request, schema, traffic, deadline)
+                model = choose(repository, asked.model, kind_for(path, asked))
+                request.state.model = model.name
+                signature = answers.find_signature(model, asked)
+                items = [image] if image is not None else read_items(asked)
+                inputs = answers.make_inputs(model, signature, items)
+                future = model.submit(inputs, signature, deadline)
+                outputs = await traffic.wait(future, deadline, request.receive)
+                size = count_values(outputs)
+                return json_response(about(model) | await offload(show, outputs, asked, size=size))
+
+        options = {"response_model": answer, "openapi_extra": describe(schema)}
+        router.post(path, name=path[1:], **options)(handle)
+
+    for path, parts in PREDICT.items():
+        add(path, *parts)
+
+    @router.post("/generate", response_model=GENERATE[1], openapi_extra=describe(GENERATE[0]))
+    async def generate(request: Request) -> Response:
+        """Server-sent events `{"text": "part"}`, and `{"done": true, "text": "…"}` at the end."""
+        with traffic.request():
+            deadline = deadline_of(request, traffic.options)
+            asked, _ = await read(request, GENERATE[0], traffic, deadline)
+            model = choose(repository, asked.model, KINDS["/generate"])
+            request.state.model = model.name
+            parts = functools.partial(model.stream, asked.text, asked.max_length, deadline)
+            if not asked.stream:
+                future = traffic.streams.submit(lambda: "".join(parts()))
+                text = await traffic.wait(future, deadline, request.receive)
+                return json_response(about(model) | {"text": text})
+            stream = traffic.stream(parts)
+            first = await anext(stream, None)  # an error before the first part has its own status
+        headers = {"Cache-Control": "no-store"}
+        content = events(traffic, about(model), first, stream)
+        return StreamingResponse(content, media_type="text/event-stream", headers=headers)
+
+    return router
+
+
+async def events(
+    traffic: Traffic, start: dict[str, Any], first: str | None, stream: Any
+) -> AsyncIterator[bytes]:
+    """Server-sent events of the parts of a text; an error is the last event."""
+    whole, part = [], first
+    traffic.count += 1
+    try:
+        while part is not None:
+            whole.append(part)
+            yield event({"text": part})
+            part = await anext(stream, None)
+        yield event({"done": True, "text": "".join(whole)} | start)
+    except ServingError as error:
+        yield event({"error": str(error)})
+    finally:
+        traffic.count -= 1
+        await stream.aclose()
+
+
+def event(content: dict[str, Any]) -> bytes:
+    return b"data: " + encode(content) + b"\n\n"
+
+
+async def read(
+    request: Request, schema: Any, traffic: Traffic, deadline: float
+) -> tuple[Any, bytes | None]:
+    """The request, and its image if that is the body."""
+    body = await read_body(request, traffic, deadline)
+    try:
+        if request.headers.get("content-type", "").startswith("image/"):
+            return schema.model_validate({"image": "", **request.query_params}), body
+        fields = await offload(parse_json, body, size=len(body))
+        return schema.model_validate(fields, strict=True), None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        name = str(first["loc"][0])[:50] if first["loc"] else "request"
+        raise InvalidRequest(f"{name}: {first['msg']}") from None
+
+
+def read_items(asked: Any) -> list[Any]:
+    """The texts, or the bytes of the images."""
+    text = getattr(asked, "text", None)
+    return answers.read_images(asked.image) if text is None else answers.as_list(text)
+
+
+def kind_for(path: str, asked: Any) -> str:
+    """The kind of pipeline that answers a request."""
+    if path != "/classify":
+        return KINDS[path]
+    if (asked.image is None) == (asked.text is None):
+        raise InvalidRequest("the request must have either image or text")
+    return "classifier" if asked.text is None else "text_classifier"
+
+
+def choose(repository: Any, name: str | None, kind: str) -> Any:
+    """The model of a name, or the only one of a kind."""
+    if name is not None:
+        model = repository.get(name)
+        if model.kind != kind:
+            raise InvalidRequest(f"{name} must be a {kind} for this request; it is a {model.kind}")
+        return model
+    found, missing = [], None
+    for each in repository.names():
+        try:
+            model = repository.get(each)
+            found += [model] if model.kind == kind else []
+        except Unavailable as error:
+            missing = error
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(model.name for model in found)
+        raise InvalidRequest(f"model must be one of {names}, as there are several of this kind")
+    raise missing or NotFound(f"no {kind} is served")
+
+
+def about(model: Any) -> dict[str, Any]:
+    return {"model": model.name, "version": model.version}
+
+
+def show_model(repository: Any, name: str) -> dict[str, Any]:
+    try:
+        model = repository.get(name)
+    except ServingError:
+        states = [status.state for status in repository.statuses(name)]
+        unknown = {"kind": None, "version": None, "explains": False, "streams": False}
+        return {"name": name, "state": states[0] if states else "START"} | unknown
+    names = model.options.get("class_names")
+    return {
+        "name": name,
+        "kind": model.kind,
+        "version": model.version,
+        "state": "AVAILABLE",
+        "languages": None,
+        "explains": answers.EXPLAIN in model.signatures or model.kind == "captioner",
+        "streams": model.kind == "generator",
+    } | ({"class_names": names} if names else {})
+
+
+def describe(schema: Any) -> dict[str, Any]:
+    """The request for OpenAPI: FastAPI does not see it, because bodies are read by `read`."""
+    content = {"application/json": {"schema": schema.model_json_schema()}}
+    if "image" in schema.model_fields:
+        content["image/*"] = {"schema": {"type": "string", "format": "binary"}}
+    return {"requestBody": {"content": content, "required": True}}
