@@ -85,6 +85,7 @@ def export(
     to: str,
     format: Literal[FORMATS] = "saved_model",  # type: ignore[valid-type]
     ids_only: bool = False,
+    for_serving: bool = False,
     options: Options = NO_OPTIONS,
 ) -> None:
     """Export a trained model to a new folder.
@@ -98,22 +99,37 @@ def export(
         format: saved_model; ctranslate2 (translators; without the decoder's options); litert (image
             classifiers, 8-bit) or onnx (image classifiers), without the decoding of image files.
         ids_only: token ids instead of text; the export then needs no tensorflow-text.
+        for_serving: add a version of the model, as TO/RUN/1, to a folder for TensorFlow Serving,
+            with its settings and a compose file; the folder may exist.
         options: of the pipeline. For classifiers, top_k is the number of classes to return.
     """
     check_exists(run=run)
-    check_new(to=to)
+    if not for_serving:
+        check_new(to=to)
+    elif format != "saved_model":
+        raise ValueError(f"format must be saved_model with for_serving; got format={format}")
     start_tensorflow()
-    from tfx_transformer.export import export, inspect
+    from tfx_transformer.export import export, export_version, inspect
+    from tfx_transformer.serving.tensorflow_serving import check_models_folder
     from tfx_transformer.train.loading import load_pipeline
     from tfx_transformer.train.run_folder import load_run
 
+    name = Path(run).resolve().name
+    if for_serving:
+        check_models_folder(Path(to), name)
     is_run = (Path(run) / "recipe.json").exists()
     card = load_run(run).card() if is_run else f"From {Path(run).name}.\n"
     pipeline = load_pipeline(run, **given(options))
     only = {"ids_only": True} if ids_only else {}
-    print(export(pipeline, to, card, format, **only))
+    if for_serving:
+        folder = export_version(pipeline, to, name, card, **only)
+    else:
+        folder = export(pipeline, to, card, format, **only)
+    print(folder)
     if format == "saved_model":
-        print(inspect(to))
+        print(inspect(folder))
+    if for_serving:
+        print(f"next: cd {to} && docker compose up")
 
 
 def inspect(folder: tyro.conf.Positional[str]) -> None:

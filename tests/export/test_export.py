@@ -6,11 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from tfx_transformer import __version__
 from tfx_transformer import export as package
-from tfx_transformer.export import FORMATS, export, is_export, load
+from tfx_transformer.export import FORMATS, export, export_version, is_export, load
 from tfx_transformer.pipelines import PIPELINES
+
+SERVER_OPS = Path(__file__).parents[1] / "fixtures/tensorflow_serving_ops.txt"
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +33,8 @@ def exports(tmp_path_factory, request):
 
 
 def test_every_format_is_a_module_of_the_folder():
-    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")}
-    assert set(FORMATS) == files - {"__init__", "ctranslate2_runtime"} and list(FORMATS) == sorted(
-        FORMATS
-    )
+    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")} - {"__init__"}
+    assert set(FORMATS) == files and list(FORMATS) == sorted(FORMATS)
     for name, module in FORMATS.items():
         assert module.__name__ == f"{package.__name__}.{name}"
         assert callable(module.write) and set(module.KINDS) <= set(PIPELINES) and module.KINDS
@@ -67,10 +70,80 @@ class TestEveryKind:
         assert load(folder).options == info["options"]
         assert is_export(folder) and (folder / "README.md").read_text().startswith("a card\n")
 
+    def test_its_warm_up_requests_run(self, kind, exports):
+        """With few rows and many, for all signatures that TensorFlow Serving can batch."""
+        loaded, rows = load(exports(kind)), {}
+        path = exports(kind) / "assets.extra/tf_serving_warmup_requests"
+        for record in tf.data.TFRecordDataset(str(path)):
+            request = PredictionLog.FromString(record.numpy()).predict_log.request
+            name = request.model_spec.signature_name
+            inputs = {key: tf.make_ndarray(proto) for key, proto in request.inputs.items()}
+            (size,) = {len(value) for value in inputs.values()}
+            outputs = loaded.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()})
+            assert {len(value) for value in outputs.values()} == {size}
+            assert outputs.get("is_readable", [True])[0] and name != "limited"
+            rows.setdefault(name, []).append(size)
+        assert set(rows) == set(loaded.signatures) - {"limited"}
+        sizes = [1, 1, 8, 8] if kind in ("generator", "text_classifier", "translator") else [1, 8]
+        assert rows["serving_default"] == sizes
+        assert path.stat().st_size < 10_000
+
     def test_another_kind_is_refused(self, kind, exports):
         other = next(name for name in PIPELINES if name != kind)
         with pytest.raises(ValueError, match=f"must be an export of a {other}; it holds a {kind}$"):
             load(exports(kind), other)
+
+
+@pytest.mark.parametrize("kind", [*PIPELINES, "wordpiece_classifier"])
+def test_tensorflow_serving_has_all_ops_of_an_export(kind, exports):
+    """The list has the ops of release 2.19.1, with those of tensorflow-text 2.12.1 in it."""
+    known = set(SERVER_OPS.read_text().split())
+    graph = SavedModel.FromString((exports(kind) / "saved_model.pb").read_bytes()).meta_graphs[0]
+    functions = graph.graph_def.library.function
+    nodes = [*graph.graph_def.node, *(node for x in functions for node in x.node_def)]
+    calls = {x.signature.name for x in functions}
+    assert {node.op for node in nodes} - calls <= known
+
+
+def test_versions_of_models_are_added_to_a_folder(classifier, translator, tmp_path, monkeypatch):
+    def write(pipeline, folder):
+        (folder / "saved_model.pb").write_bytes(b"")
+
+    monkeypatch.setattr(FORMATS["saved_model"], "write", write)
+    folder = tmp_path / "models"
+    assert export_version(classifier, folder, "digits", "a card") == folder / "digits/1"
+    assert export_version(classifier, folder, "digits") == folder / "digits/2"
+    (folder / "digits/1").rename(folder / "digits/12")
+    assert export_version(classifier, str(folder), "digits") == folder / "digits/13"
+    assert export_version(translator, folder, "en_de") == folder / "en_de/1"
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    files = ("README.md", "export.json", "saved_model.pb")
+    versions = ("digits/2", "digits/12", "digits/13", "en_de/1")
+    settings = {"models.config", "batching_parameters.txt", "compose.yaml"}
+    assert found == settings | {f"{version}/{name}" for version in versions for name in files}
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_failing_version_leaves_what_was_there(classifier, tmp_path, monkeypatch):
+    def fail(pipeline, folder):
+        raise OSError("disk full")
+
+    folder = tmp_path / "models"
+    monkeypatch.setattr(FORMATS["saved_model"], "write", fail)
+    with pytest.raises(OSError, match="disk full"):
+        export_version(classifier, folder, "digits")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(FORMATS["saved_model"], "write", lambda pipeline, folder: None)
+    export_version(classifier, folder, "digits")
+    monkeypatch.setattr(FORMATS["saved_model"], "write", fail)
+    before = (folder / "models.config").read_text()
+    for name in ("digits", "other"):
+        with pytest.raises(OSError, match="disk full"):
+            export_version(classifier, folder, name)
+    assert [path.name for path in (folder / "digits").iterdir()] == ["1"]
+    assert (folder / "models.config").read_text() == before
+    monkeypatch.setattr(FORMATS["saved_model"], "write", lambda pipeline, folder: None)
+    assert export_version(classifier, folder, "other") == folder / "other/1"
 
 
 def test_a_folder_without_a_description_is_refused_with_one_line(tmp_path):
@@ -85,7 +158,7 @@ def test_a_folder_without_a_description_is_refused_with_one_line(tmp_path):
 @pytest.mark.parametrize(
     "format, message",
     [
-        ("ctranslate2", "takes subwords, not text: there is no source.spm"),
+        ("ctranslate2", "has the format ctranslate2, which cannot be loaded"),
         ("coreml", "unknown format"),
     ],
 )

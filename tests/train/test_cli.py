@@ -107,6 +107,20 @@ def test_an_image_is_plotted(classify_run, pictures, tmp_path, capsys):
     assert str(tmp_path / "rollout.png") in capsys.readouterr().out.splitlines()
 
 
+def test_a_version_is_exported_for_tensorflow_serving(classify_run, tmp_path, capsys):
+    run, folder = classify_run[0], tmp_path / "models"
+    command = ["export", str(run), "--for-serving", "--to"]
+    main([*command, str(folder)])
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{folder / run.name / '1'}\nimages\n")
+    assert shown.endswith(f"next: cd {folder} && docker compose up\n")
+    assert f'name: "{run.name}"' in (folder / "models.config").read_text()
+    with pytest.raises(SystemExit, match="must be new or have a file models.config"):
+        main([*command, str(tmp_path)])
+    with pytest.raises(SystemExit, match="format must be saved_model .*; got format=litert"):
+        main([*command, str(folder), "--format", "litert"])
+
+
 def test_the_export_of_a_captioner_is_inspected(caption_export, capsys):
     main(["inspect", str(caption_export)])
     shown = capsys.readouterr().out

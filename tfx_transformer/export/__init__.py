@@ -3,10 +3,11 @@
     export(translator, "served")                    # a SavedModel
     export(classifier, "phone", format="litert")
     load("served")("Good morning.")
+    export_version(translator, "models", "en_de")   # models/en_de/1, for TensorFlow Serving
 
 A format is a module with `KINDS`, the pipelines that it supports, and `write(pipeline, folder)`,
-which may return text for README.md; `load(folder, kind, options)`; and, if there are signatures,
-`inspect(folder)`. Every export contains export.json (kind, format, options, versions) and
+which may return text for README.md; and, if this package can run it, `load(folder, kind, options)`
+and `inspect(folder)`. Every export contains export.json (kind, format, options, versions) and
 README.md.
 """
 
@@ -19,8 +20,9 @@ from tfx_transformer import __version__
 from tfx_transformer.checks import check_choice
 from tfx_transformer.export import ctranslate2, litert, onnx, saved_model
 from tfx_transformer.export.saved_model import ExportedPipeline
-from tfx_transformer.files import whole_folder
+from tfx_transformer.files import lock_folder, whole_folder
 from tfx_transformer.pipelines.base import Pipeline
+from tfx_transformer.serving import tensorflow_serving
 from tfx_transformer.untrusted import read_json
 
 FORMATS = {
@@ -60,6 +62,26 @@ def export(
         (temporary / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False), "utf-8")
         (temporary / "README.md").write_text(card, "utf-8")
     return Path(folder)
+
+
+def export_version(pipeline: Pipeline, folder, name: str, card: str = "", **options) -> Path:
+    """Writes a SavedModel as the next version of a model to a folder for TensorFlow Serving.
+
+    A server that watches the folder sees a version completely or not at all.
+
+    Args:
+        pipeline: as in `export`.
+        folder: new, or written by this function before; it may hold several models.
+        name: of the model.
+        card, options: as in `export`.
+    """
+    folder = Path(folder)
+    tensorflow_serving.check_models_folder(folder, name)
+    with lock_folder(folder) if folder.exists() else whole_folder(folder) as temporary:
+        models = temporary or folder
+        version = export(pipeline, tensorflow_serving.next_version(models / name), card, **options)
+        tensorflow_serving.write_settings(models)
+    return folder / name / version.name
 
 
 def check_kind(kind: str, format: str) -> None:
@@ -109,9 +131,20 @@ def load(folder, kind: str | None = None) -> Any:
     if kind is not None and info["kind"] != kind:
         raise ValueError(f"{folder} must be an export of a {kind}; it holds a {info['kind']}")
     check_choice(*FORMATS, format=info["format"])
+    module = FORMATS[info["format"]]
+    if not hasattr(module, "load"):
+        raise ValueError(f"{folder} has the format {info['format']}, which cannot be loaded here")
     if info["options"].get("ids_only"):
         raise ValueError(f"{folder} takes token ids, not text: it was exported with ids_only")
-    return FORMATS[info["format"]].load(folder, info["kind"], info["options"])
+    return module.load(folder, info["kind"], info["options"])
 
 
-__all__ = ["FORMATS", "ExportedPipeline", "export", "inspect", "is_export", "load"]
+__all__ = [
+    "FORMATS",
+    "ExportedPipeline",
+    "export",
+    "export_version",
+    "inspect",
+    "is_export",
+    "load",
+]

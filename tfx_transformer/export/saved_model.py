@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tfx_transformer.pipelines import PIPELINES
 from tfx_transformer.pipelines.base import Pipeline, Predictor
+from tfx_transformer.serving.tensorflow_serving import TEXT, write_warm_up
 from tfx_transformer.untrusted import reading
 
 KINDS = tuple(PIPELINES)
@@ -67,6 +68,7 @@ def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> str:
     tf.saved_model.save(Saved(pipeline.model, resources), str(folder), signatures=concrete)
     if ids_only:
         write_tokenizers(pipeline, folder / "tokenizer")
+    write_warm_up(folder, signatures, example_ids(pipeline))
     (argument,) = signatures["serving_default"].input_signature
     example, note = describe_input(pipeline, ids_only)
     needs_text = not inspect(folder).endswith("needs tensorflow-text: no")
@@ -74,20 +76,28 @@ def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> str:
     return USAGE.format(imports=imports, argument=argument.name, example=example, note=note)
 
 
+def example_ids(pipeline: Pipeline) -> list[int]:
+    """Token ids of a text with its ends; none for images."""
+    if hasattr(pipeline, "source_tokenizer"):
+        return [7, 8, 9, pipeline.source_tokenizer.end_id]
+    if hasattr(pipeline, "tokenizer"):
+        return [pipeline.tokenizer.start_id, 7, 8, 9, pipeline.tokenizer.end_id]
+    return []
+
+
 def describe_input(pipeline: Pipeline, ids_only: bool) -> tuple[str, str]:
     """An example of the input in Python, and what is done to it."""
     options = pipeline.options()
     if ids_only:
-        part = getattr(pipeline, "source_tokenizer", None) or pipeline.tokenizer  # type: ignore[attr-defined]
-        start = [] if hasattr(pipeline, "source_tokenizer") else [part.start_id]
-        ends = f"{start[0]} first and {part.end_id} last" if start else f"{part.end_id} last"
+        first, *_, last = ids = example_ids(pipeline)
+        ends = f"{last} last" if first == 7 else f"{first} first and {last} last"
         note = f"Token ids, those of the files in the folder tokenizer: {ends}, padded with 0."
-        return str([[*start, 7, 8, 9, part.end_id]]), note
+        return str([ids]), note
     if "image_size" not in options:
         note = "UTF-8 strings."
         if options.get("max_length"):
             note += f" Longer ones than {options['max_length']} tokens are cut: see `truncated`."
-        return '["Good morning."]', note
+        return f'["{TEXT}"]', note
     size = options["image_size"]
     rule = RESIZE[options.get("resize", "crop")].format(ratio=options["crop_ratio"])
     note = (
