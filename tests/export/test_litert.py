@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_transformer.export import export, inspect, load
+from tfx_transformer.pipelines import Classifier
 
 
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
@@ -37,6 +38,31 @@ def test_a_loaded_file_classifies_images_as_the_classifier_does(make_classifier,
         f"  in  image: float32 [?, {size}, {size}, 3]",
         f"  out scores: float32 [?, {len(classifier.class_names)}]",
     ]
+
+
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+@pytest.mark.parametrize("format", ["litert", "onnx"])
+def test_the_program_of_the_card_gives_the_scores_of_the_classifier(
+    format, make_classifier, items, tmp_path, monkeypatch, capsys
+):
+    if format == "onnx":
+        pytest.importorskip("tf2onnx")
+        pytest.importorskip("onnxruntime")
+    parts = make_classifier("vit", dim=64, mlp_dim=96)
+    for resize in ("crop", "pad", "squash"):
+        classifier = Classifier(parts.model, parts.class_names, 0.6, resize=resize, top_k=2)
+        folder = export(classifier, tmp_path / resize, "A card.", format)
+        (folder / "photo.jpg").write_bytes(items["classifier"][2])
+        card = (folder / "README.md").read_text("utf-8")
+        program = card.split("```python\n")[1].split("```")[0]
+        assert "tfx_transformer" not in program
+        monkeypatch.chdir(folder)
+        capsys.readouterr()
+        exec(program, {})
+        shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
+        expected = classifier(items["classifier"][2])
+        assert list(shown) == list(expected)
+        assert [float(x) for x in shown.values()] == pytest.approx([*expected.values()], abs=0.05)
 
 
 def test_the_folder_contains_all_files(make_classifier, tmp_path):

@@ -23,10 +23,41 @@ from tfx_transformer.pipelines.classifier import top_classes
 from tfx_transformer.runtime import graph
 
 KINDS = ("classifier",)
+RESIZE = {  # with Pillow, as `resize_and_crop`
+    "crop": "ImageOps.fit(image, {size}, Image.Resampling.BICUBIC)",
+    "pad": "ImageOps.pad(image, {size}, Image.Resampling.BICUBIC, (128, 128, 128))",
+    "squash": "image.resize({size}, Image.Resampling.BICUBIC)",
+}
+USAGE = """## How to use it
+
+Run this in the folder of this file; it needs {needs}, not the package that wrote it:
+
+```python
+from pathlib import Path
+
+import numpy as np
+{imports}
+from PIL import Image, ImageOps
+
+image = ImageOps.exif_transpose(Image.open("photo.jpg")).convert("RGB")
+image = {resize}
+image = image.crop({box})
+pixels = np.asarray(image, "float32")[None] / 255  # (1, {size}, {size}, 3) in 0 … 1
+{run}
+names = Path("labels.txt").read_text("utf-8").split("\\n")
+for i in np.argsort(-scores)[:{top_k}]:
+    print(f"{{names[i]}} {{scores[i]:.3f}}")
+```
+"""
+RUN = """model = tf.lite.Interpreter("model.tflite").get_signature_runner()
+scores = model(image=pixels)["scores"][0]"""
 
 
-def write(classifier: Classifier, folder: Path) -> None:
-    """Writes model.tflite, with kernels as 8-bit integers and activations in float32."""
+def write(classifier: Classifier, folder: Path) -> str:
+    """Writes model.tflite, with kernels as 8-bit integers and activations in float32.
+
+    Returns how to use it.
+    """
     write_labels(classifier, folder)
     function = classifier.predict_scores
     # the converter loses the weights of variables, so they become constants first
@@ -44,6 +75,24 @@ def write(classifier: Classifier, folder: Path) -> None:
             if not missing:
                 raise
             raise ValueError(f"LiteRT has no op for {missing[0]} of this model") from error
+    needs = "NumPy, Pillow and TensorFlow"
+    return describe_usage(classifier, needs, "import tensorflow as tf", RUN)
+
+
+def describe_usage(classifier: Classifier, needs: str, imports: str, run: str) -> str:
+    """A program that classifies an image file, prepared as in training."""
+    size = classifier.model.image_size
+    resized = round(size / classifier.crop_ratio)
+    start = (resized - size) // 2
+    return USAGE.format(
+        needs=needs,
+        imports=imports,
+        resize=RESIZE[classifier.resize].format(size=(resized, resized)),
+        box=(start, start, start + size, start + size),
+        size=size,
+        run=run,
+        top_k=classifier.top_k,
+    )
 
 
 def write_labels(classifier: Classifier, folder: Path) -> None:

@@ -9,15 +9,22 @@ from typing import Any
 import numpy as np
 
 from tfx_transformer.checks import missing_package
-from tfx_transformer.export.litert import ScoresOfPixels, describe_tensor, write_labels
+from tfx_transformer.export.litert import (
+    ScoresOfPixels,
+    describe_tensor,
+    describe_usage,
+    write_labels,
+)
 from tfx_transformer.pipelines import Classifier
 
 KINDS = ("classifier",)
 OPSET = 18
+RUN = """model = onnxruntime.InferenceSession("model.onnx")
+scores = model.run(["scores"], {"image": pixels})[0][0]"""
 
 
-def write(classifier: Classifier, folder: Path) -> None:
-    """Writes model.onnx, in float32."""
+def write(classifier: Classifier, folder: Path) -> str:
+    """Writes model.onnx, in float32, and returns how to use it."""
     try:
         import tf2onnx
     except ImportError as error:
@@ -31,6 +38,8 @@ def write(classifier: Classifier, folder: Path) -> None:
         custom_op_handlers={"Erfc": (convert_erfc, [])},
     )
     (folder / "model.onnx").write_bytes(model.SerializeToString())
+    needs = "NumPy, Pillow and ONNX Runtime"
+    return describe_usage(classifier, needs, "import onnxruntime", RUN)
 
 
 def load(folder: Path, kind: str, options: dict[str, Any]) -> ScoresOfPixels:
