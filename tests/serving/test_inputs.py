@@ -74,6 +74,7 @@ def test_values_become_arrays_of_the_right_type():
     ]
     ids = check_inputs({"source": [[1, 2], [3, 4]]}, IDS, OPTIONS)["source"]
     assert ids.dtype == np.int32 and ids.tolist() == [[1, 2], [3, 4]]
+    assert check_inputs({"source": [[], []]}, IDS, OPTIONS)["source"].dtype == np.int32
     pixels = check_inputs({"image": np.ones((2, 2, 2, 3), int)}, PIXELS, OPTIONS)["image"]
     assert pixels.dtype == np.float32
     both = check_inputs({"max_length": 3, "text": ["a"]}, LIMITED, OPTIONS)

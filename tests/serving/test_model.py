@@ -3,10 +3,12 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tfx_transformer.convert.marian import load_marian
 from tfx_transformer.export import export, load
 from tfx_transformer.pipelines import PIPELINES
 from tfx_transformer.serving.errors import (
@@ -19,6 +21,8 @@ from tfx_transformer.serving.errors import (
 )
 from tfx_transformer.serving.model import ServedModel
 from tfx_transformer.serving.options import ServingOptions
+
+MARIAN = Path(__file__).parents[1] / "fixtures/marian"
 
 
 def upper(model, *texts, **options):
@@ -199,3 +203,19 @@ def test_every_kind_of_pipeline_is_served(kind, form, items, request, tmp_path):
         is_text = isinstance(theirs.value, str)
         assert ours.value == (theirs.value if is_text else pytest.approx(theirs.value, rel=1e-4))
     model.close()
+
+
+def test_a_ctranslate2_export_is_served(tmp_path):
+    pytest.importorskip("ctranslate2")
+    marian = load_marian(MARIAN, "greedy", max_length=30)
+    folder = export(marian, tmp_path / "out", format="ctranslate2")
+    model = ServedModel(load(folder), limits=ServingOptions(max_batch_size=2))
+    texts = ["the red cat", "", "a big old dog", "the sea"]
+    assert [result.text for result in model.results(texts)] == marian(texts)
+    assert model.kind == "translator" and model.options["max_length"] == 30
+    model.close()
+
+
+def test_other_formats_are_refused():
+    with pytest.raises(ValueError, match="must be a run, a SavedModel or a CTranslate2 export"):
+        ServedModel(object(), "toy")

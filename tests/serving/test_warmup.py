@@ -1,8 +1,15 @@
 """After the warm-up no request meets a new shape."""
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
+from tfx_transformer.export import export
+from tfx_transformer.pipelines import Translator
+from tfx_transformer.serving.model import ServedModel
 from tfx_transformer.serving.warmup import sample
 
 
@@ -17,8 +24,6 @@ def test_all_batch_sizes_of_all_groups_are_run(serve, toy):
 
 @pytest.mark.parametrize("kind", ["classifier", "captioner"])
 def test_samples_of_images_are_readable(kind, request):
-    from tfx_transformer.serving.model import ServedModel
-
     model = ServedModel(request.getfixturevalue(kind))
     arrays = sample(model, "serving_default", 0, 3)
     assert model.call(arrays, "serving_default")["is_readable"].tolist() == [True] * 3
@@ -34,3 +39,38 @@ def test_a_failure_is_raised(serve, toy):
 
     with pytest.raises(RuntimeError, match="stopped"):
         model.warm_up(stop)
+
+
+XLA = """
+import json, os, sys
+folder, cache = sys.argv[1:]
+os.environ["TF_XLA_FLAGS"] = f"--tf_xla_persistent_cache_directory={cache}"
+from tfx_transformer.runtime import import_tensorflow
+import_tensorflow()
+from tfx_transformer.export import load
+from tfx_transformer.serving.model import ServedModel
+from tfx_transformer.serving.options import ServingOptions
+
+model = ServedModel(load(folder), limits=ServingOptions(max_batch_size=2, batch_timeout=0.0))
+model.warm_up()
+counts = [len(os.listdir(cache))]
+for rows in (1, 2, 3):
+    for words in (0, 1, 5, 10, 14, 40):
+        model.predict({"text": ["red " * words] * rows})
+    model.predict({"text": ["red"] * rows, "max_length": rows}, "limited")
+    model.predict({"source": [[5] * 17] * rows}, "ids")
+counts.append(len(os.listdir(cache)))
+print(json.dumps(counts))
+"""
+
+
+def test_after_the_warm_up_nothing_is_compiled(translator, tmp_path):
+    """The cache of compiled programs gets a file for each: 2 batch sizes × 2 source lengths."""
+    tokenizers = [translator.source_tokenizer] * 2
+    compiled = Translator(translator.model, *tokenizers, "greedy", max_length=20, jit_compile=True)
+    folder, cache = export(compiled, tmp_path / "out"), tmp_path / "cache"
+    cache.mkdir()
+    command = [sys.executable, "-c", XLA, str(folder), str(cache)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [4, 4]

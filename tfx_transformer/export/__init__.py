@@ -6,8 +6,8 @@
     export_version(translator, "models", "en_de")   # models/en_de/1, for TensorFlow Serving
 
 A format is a module with `KINDS`, the pipelines that it supports, and `write(pipeline, folder)`,
-which may return text for README.md; and, if this package can run it, `load(folder, kind, options)`
-and `inspect(folder)`. Every export contains export.json (kind, format, options, versions) and
+which may return text for README.md; `load(folder, kind, options)`; and, if there are signatures,
+`inspect(folder)`. Every export contains export.json (kind, format, options, versions) and
 README.md.
 """
 
@@ -131,12 +131,9 @@ def load(folder, kind: str | None = None) -> Any:
     if kind is not None and info["kind"] != kind:
         raise ValueError(f"{folder} must be an export of a {kind}; it holds a {info['kind']}")
     check_choice(*FORMATS, format=info["format"])
-    module = FORMATS[info["format"]]
-    if not hasattr(module, "load"):
-        raise ValueError(f"{folder} has the format {info['format']}, which cannot be loaded here")
     if info["options"].get("ids_only"):
         raise ValueError(f"{folder} takes token ids, not text: it was exported with ids_only")
-    return module.load(folder, info["kind"], info["options"])
+    return FORMATS[info["format"]].load(folder, info["kind"], info["options"])
 
 
 __all__ = [

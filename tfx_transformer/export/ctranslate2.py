@@ -26,13 +26,14 @@ from tfx_transformer.checks import check_positive, missing_package
 from tfx_transformer.data.text.tokenizer import END, PAD, START, UNK
 from tfx_transformer.decoding import BeamDecoder, SamplingDecoder
 from tfx_transformer.decoding.constraints import MASKED
+from tfx_transformer.export.ctranslate2_runtime import FILE, CTranslate2Pipeline
 from tfx_transformer.layers import ATTENTION, NORM
 from tfx_transformer.layers.position import LearnedPosition, SinusoidalPosition
 from tfx_transformer.models.transformer import Transformer
 from tfx_transformer.pipelines import Translator
 
 KINDS = ("translator",)
-FILE = "translate_batch.json"
+load = CTranslate2Pipeline
 AGREEING = {"length_rule": "power", "early_stop": "full"}  # options of our beam
 ACTIVATIONS = {"gelu": "GELU", "gelu_tanh": "GELUTanh", "relu": "RELU", "swish": "SWISH"}
 

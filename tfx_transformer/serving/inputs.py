@@ -40,7 +40,7 @@ def to_array(name: str, value: Any, spec: tf.TensorSpec) -> np.ndarray:
         raise InvalidRequest(f"{name} must have rows of equal length") from None
     if spec.dtype == tf.string:
         array = strings(name, array)
-    elif array.dtype.kind not in ("iuf" if spec.dtype.is_floating else "iu"):
+    elif array.size and array.dtype.kind not in ("iuf" if spec.dtype.is_floating else "iu"):
         raise InvalidRequest(f"{name} must have the type {spec.dtype.name}; got {kind_of(array)}")
     elif spec.dtype.is_integer and array.size:
         limits = np.iinfo(dtype)

@@ -82,6 +82,8 @@ class ServedModel:
         label: str = "",
         observer: Callable[[Computed], None] | None = None,
     ):
+        if not hasattr(predictor, "signatures"):
+            raise ValueError(f"{folder} must be a run, a SavedModel or a CTranslate2 export")
         self.predictor, self.kind, self.result = predictor, predictor.kind, predictor.result
         self.name, self.version, self.folder, self.label = name, version, Path(folder), label
         self.limits, self.observer = limits or ServingOptions(), observer
