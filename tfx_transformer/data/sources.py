@@ -3,7 +3,7 @@
 import gzip
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tfx_transformer.files import has_scheme
@@ -26,19 +26,22 @@ def check_path(spec, known: str) -> Path:
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 file, plain or .gz. Only a line feed ends a line, U+2028 does not."""
+    return list(stream_lines(path))
+
+
+def stream_lines(path: Path) -> Iterator[str]:
+    """As `read_lines`, one line at a time."""
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
-    lines = []
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 encoding = "utf-8-sig" if number == 1 else "utf-8"  # a byte order mark
-                lines.append(line.decode(encoding).rstrip("\r\n"))
+                yield line.decode(encoding).rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}, line {number}: is not UTF-8 text ({error.reason})") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is not a valid gzip file ({error})") from error
-    return lines
 
 
 def describe_counts(skipped: Mapping[str, int]) -> str:

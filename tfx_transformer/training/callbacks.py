@@ -11,8 +11,43 @@ from tqdm import tqdm
 
 from tfx_transformer.files import write_file
 
-BAR = "step {n_fmt}/{total_fmt}{postfix} {bar:20}"
+BAR = "{n_fmt}/{total_fmt}{postfix} {bar:20}"
 LOG_SECONDS = 30.0  # between two lines in a log
+
+
+class ProgressLine:
+    """Shows "step 3/100, 00:42 left": a bar on a terminal, a line every 30 s in a log.
+
+    Args:
+        unit: what is counted.
+        total: number of units.
+        done: those done before.
+    """
+
+    def __init__(self, unit: str, total: int, done: int = 0):
+        self.unit, self.total, self.logged = unit, total, time.perf_counter()
+        options = {"bar_format": f"{unit} {BAR}", "mininterval": 0.5}
+        self.bar = tqdm(total=total, initial=done, disable=None, **options)
+
+    def show(self, done: int, text: str) -> None:
+        if not self.bar.disable:
+            self.bar.set_postfix_str(text, refresh=False)
+            self.bar.update(done - self.bar.n)
+        elif time.perf_counter() - self.logged > LOG_SECONDS:
+            self.log(done, text)
+
+    def log(self, done: int, text: str) -> None:
+        self.logged = time.perf_counter()
+        print(f"{self.unit} {done:,}/{self.total:,}, {text}", file=sys.stderr, flush=True)
+
+    def close(self, done: int, text: str) -> None:
+        if self.bar.disable:  # not a terminal
+            self.log(done, text)
+        self.bar.close()
+
+
+def time_left(seconds: float) -> str:
+    return f"{tqdm.format_interval(int(seconds))} left"
 
 
 class Progress(keras.callbacks.Callback):
@@ -47,34 +82,21 @@ class Progress(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self.first, self.start = self.step, time.perf_counter()
-        self.logged = self.start
-        options = {"bar_format": BAR, "mininterval": 0.5}
-        self.bar = tqdm(total=self.total_steps, initial=self.first, disable=None, **options)
+        self.line = ProgressLine("step", self.total_steps, self.first)
 
     def on_train_batch_end(self, batch, logs=None):
         self.step, now = self.first + (batch + 1) // self.accumulate, time.perf_counter()
         self.batches_per_second, self.loss = (batch + 1) / (now - self.start), logs["loss"]
-        if not self.bar.disable:
-            self.bar.set_postfix_str(self.describe(), refresh=False)
-            self.bar.update(self.step - self.bar.n)
-        elif now - self.logged > LOG_SECONDS:
-            self.logged = now
-            self.log()
+        self.line.show(self.step, self.describe())
 
     def on_epoch_end(self, epoch, logs=None):
-        if self.bar.disable:  # not a terminal
-            self.log()
-        self.bar.close()
-
-    def log(self) -> None:
-        line = f"step {self.step:,}/{self.total_steps:,}, {self.describe()}"
-        print(line, file=sys.stderr, flush=True)
+        self.line.close(self.step, self.describe())
 
     def describe(self) -> str:
         """Loss, speed and time left."""
         speed = self.units_per_batch * self.batches_per_second
-        left = tqdm.format_interval(int(self.seconds_left()))
-        return f"loss {self.loss:.4f}, {speed:,.0f} {self.unit}/s, {left} left"
+        left = time_left(self.seconds_left())
+        return f"loss {self.loss:.4f}, {speed:,.0f} {self.unit}/s, {left}"
 
     def seconds_left(self) -> float:
         """Of the whole run, with the evaluations and the final test."""

@@ -49,6 +49,11 @@ def _waiting_lines(file: int) -> Iterator[list[bytes]]:
         yield [rest]
 
 
+def one_line(text: str) -> str:
+    """A text without line feeds, so that there is a line for each."""
+    return text.replace("\n", " ")
+
+
 def warn_truncated(count: int, advice: str) -> None:
     """Say on standard error how many texts were truncated, if any."""
     if count:

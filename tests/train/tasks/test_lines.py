@@ -7,6 +7,7 @@ from PIL import Image
 from tfx_transformer.data.images.pixels import decode
 from tfx_transformer.train.tasks.lines import (
     check_files,
+    one_line,
     read_chunks,
     read_image_file,
     warn_truncated,
@@ -56,6 +57,10 @@ def test_an_image_is_turned_upright_as_in_training(tmp_path, classifier):
     data, _ = read_image_file(str(tmp_path / "turned.png"), classifier)
     read = decode(data).numpy()
     assert read.shape == (10, 6, 3) and read[0].min() == 255 and not read[9].any()
+
+
+def test_a_text_with_line_feeds_is_one_line():
+    assert one_line("red\ncat\u2028 dog") == "red cat\u2028 dog"
 
 
 def test_truncated_texts_are_counted_in_one_line(capsys):

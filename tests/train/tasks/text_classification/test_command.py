@@ -21,3 +21,12 @@ def test_texts_are_classified_by_a_run_and_by_its_export(
     standard_input("\n".join(texts).encode())
     main(["classify-text", served])
     assert capsys.readouterr().out.splitlines()[0] == f"{rows[0][0]}\t{texts[0]}"
+
+
+def test_the_lines_of_files_are_classified(classify_text_run, tmp_path):
+    (tmp_path / "texts.txt").write_text("old red Hund\n\nbig Katze\n")
+    files = ["--input", str(tmp_path / "*.txt"), "--output", str(tmp_path / "out")]
+    main(["classify-text", str(classify_text_run[0]), *files, "--top-k", "2"])
+    rows = [line.split("\t") for line in (tmp_path / "out/texts.txt").read_text().splitlines()]
+    assert [row[2] for row in rows] == ["old red Hund", "", "big Katze"]
+    assert rows[0][0].startswith("dog 0.") and rows[2][0].startswith("cat 0.")

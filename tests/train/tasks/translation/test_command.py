@@ -111,7 +111,7 @@ def test_a_marian_folder_is_exported_to_ctranslate2(tmp_path):
     folder = tmp_path / "out"
     main(["export", MARIAN, "--to", str(folder), "--format", "ctranslate2"])
     assert (folder / "model.bin").exists()
-    assert (folder / "README.md").read_text() == "From marian.\n"
+    assert (folder / "README.md").read_text().startswith("From marian.\n")
 
 
 def test_a_missing_library_is_named_in_one_line(tmp_path, monkeypatch):
