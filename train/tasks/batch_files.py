@@ -158,9 +158,9 @@ def find_files(inputs: tuple[str, ...], output: Path) -> list[Path]:
 
 def check_ray() -> None:
     try:
-        import ray.data  # noqa: F401
+        import ray  # noqa: F401
     except ImportError as error:
-        raise missing_package("engine=ray", "ray[data]", "ray") from error
+        raise missing_package("engine=ray", "ray", "ray") from error
 
 
 def read_content(path: Path) -> Content:

@@ -202,6 +202,13 @@ def test_files_exclude_other_inputs(model):
             main(["translate", model, *arguments])
 
 
+def test_a_missing_ray_is_named_in_one_line(model, sources, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    files = ["--input", str(sources / "a.txt"), "--output", str(sources / "out")]
+    with pytest.raises(SystemExit, match="engine=ray needs the package ray: pip install ray"):
+        main(["translate", model, *files, "--engine", "ray"])
+
+
 def test_a_log_says_lines_and_time_left_and_standard_output_the_files(answer, tmp_path, capsys):
     answer()
     out, err = capsys.readouterr()
