@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import Classifier
+from tfx_transformer.visualization.rollout import token_rollout
 
 
 def png(height, width, seed=0):
@@ -65,6 +67,49 @@ def test_pixels_have_the_classes_of_their_file(classifier):
     np.testing.assert_allclose(outputs["scores"], expected["scores"], atol=1e-5)
     every = classifier.predict_scores(images / 255)["scores"].numpy()
     np.testing.assert_allclose(np.sort(every)[:, ::-1][:, :3], expected["scores"], atol=1e-5)
+
+
+TRANSFORMERS = {
+    "class token": ("vit", {}),
+    "two class tokens": ("vit", {"num_tokens": 2}),
+    "mean": ("vit", {"num_tokens": 0}),
+    "convolutions": ("vit", {"num_tokens": 0, "patch_size": None, "pool": "sequence"}),
+    "pixels": ("pixel_transformer", {}),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_the_rollout_is_that_of_its_definition(randomize, name):
+    model, options = TRANSFORMERS[name]
+    model = randomize(create_model(model, "test", num_classes=2, **options))
+    classifier = Classifier(model, ["cat", "dog"])
+    files = tf.constant([png(31, 20), b"not an image", png(16, 47, 1)])
+    outputs, expected = classifier.explain(files), classifier.predict(files)
+    rollout = outputs.pop("rollout").numpy()
+    assert set(outputs) == set(expected)
+    np.testing.assert_allclose(outputs["scores"], expected["scores"], atol=1e-5)
+    images, _ = classifier.read(files)
+    maps = model.attention_maps(images / 127.5 - 1)
+    grid = rollout.shape[1:]
+    for row in (0, 2):
+        weights = [np.asarray(layer)[row] for layer in maps.values()]
+        expected = token_rollout(weights, grid, options.get("num_tokens", name == "class token"))
+        np.testing.assert_allclose(rollout[row], expected, atol=1e-5)
+        assert np.ptp(expected) > 0.01 / expected.size
+    assert not rollout[1].any() and "explain" in classifier.signatures()
+
+
+@pytest.mark.parametrize("name", ["attention_cnn", "mlp_mixer", "swin"])
+def test_a_model_without_attention_between_all_patches_has_no_rollout(name):
+    model = create_model(name, "test", num_classes=2)
+    assert set(Classifier(model, ["cat", "dog"]).signatures()) == {"serving_default", "images"}
+
+
+def test_a_result_may_have_a_rollout(classifier):
+    outputs = classifier.explain(tf.constant([png(31, 20)]))
+    result = classifier.result.unpack({name: x.numpy() for name, x in outputs.items()}, 0)
+    assert result.rollout.shape == (4, 4) and len(result.classes) == 3
+    assert classifier.results([png(31, 20)])[0].rollout is None
 
 
 def test_there_must_be_a_name_for_each_class(classifier):

@@ -86,6 +86,43 @@ def test_every_token_is_aligned_with_the_source(translator):
     np.testing.assert_allclose(alignment.sum(axis=-1), tokens != PAD, atol=1e-5)
 
 
+def test_an_explanation_has_the_attention_of_every_block_and_head(translator):
+    text = tf.constant(["red cat", "", "old big dog"])
+    outputs, expected = translator.explain(text), translator.predict(text)
+    attention = outputs.pop("attention").numpy()  # (B, blocks, H, T, S)
+    assert set(outputs) == set(expected)
+    assert outputs["tokens"].numpy().tolist() == expected["tokens"].numpy().tolist()
+    tokens, source = outputs["tokens"].numpy(), translator.encode(text)
+    target = np.concatenate([np.full((3, 1), START), tokens[:, :-1]], axis=1)
+    maps = translator.model.attention_maps({"source": source, "target": target})
+    for block, row in np.ndindex(len(translator.model.decoder), 3):
+        weights = maps[f"decoder_{block}/cross"][row].numpy()
+        weights[:, tokens[row] == PAD] = 0
+        np.testing.assert_allclose(attention[row, block], weights, atol=1e-5)
+    np.testing.assert_allclose(attention.mean(axis=(1, 2)), outputs["alignment"], atol=1e-5)
+
+
+def test_a_result_has_the_attention_to_its_own_subwords(translator):
+    outputs = translator.explain(tf.constant(["cat", "blue dog and red cat"]))
+    arrays = {name: value.numpy() for name, value in outputs.items()}
+    result = translator.result.unpack(arrays, 0)
+    shape = len(result.pieces), len(result.source_pieces)
+    assert result.alignment.shape == shape and result.attention.shape[2:] == shape
+    np.testing.assert_allclose(result.attention.sum(axis=-1), 1, atol=1e-5)
+    assert translator.results(["cat"])[0].attention is None
+
+
+def test_only_a_model_with_attention_has_an_explanation(translator):
+    tokenizer = translator.source_tokenizer
+    for attention in (None, "additive"):
+        model = create_model(
+            "rnn_seq2seq", "test", vocab_size=tokenizer.vocab_size, attention=attention
+        )
+        pipeline = Translator(model, tokenizer, tokenizer, "greedy", 12)
+        assert ("explain" in pipeline.signatures()) == (attention is not None)
+    assert pipeline.explain(tf.constant(["cat"]))["attention"].shape[:3] == (1, 1, 1)
+
+
 def test_xla_gives_the_same_translations(translator):
     compiled = Translator(
         translator.model,

@@ -55,6 +55,7 @@ class Prediction:
 
     classes: list[tuple[str, float]]  # labels with their probabilities, best first
     truncated: bool = False  # whether a text was too long
+    rollout: np.ndarray | None = None  # (R, S), where attention goes; only of "explain"
 
     @property
     def value(self) -> dict[str, float]:
@@ -68,7 +69,8 @@ class Prediction:
         scores = outputs["scores"][row].tolist()
         is_readable = outputs["is_readable"][row] if "is_readable" in outputs else True
         classes = list(zip(labels, scores, strict=True)) if is_readable else []
-        return cls(classes, is_truncated(outputs, row))
+        rollout = outputs["rollout"][row] if "rollout" in outputs else None
+        return cls(classes, is_truncated(outputs, row), rollout)
 
 
 class Predictor:

@@ -9,7 +9,13 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.data.images.options import MAX_PIXELS
 from tfx_transformer.data.images.pixels import normalize
 from tfx_transformer.pipelines.base import GeneratedText
-from tfx_transformer.pipelines.decode import cross_attention, decode, make_decoder, text_outputs
+from tfx_transformer.pipelines.decode import (
+    cross_attention,
+    decode,
+    make_decoder,
+    mean_attention,
+    text_outputs,
+)
 from tfx_transformer.pipelines.images import ImagePipeline
 from tfx_transformer.runtime import apply_to_batch, graph
 
@@ -90,4 +96,4 @@ class Captioner(ImagePipeline):
         """Attention from each token (B, T) to each region: (B, T, rows, columns)."""
         rows, columns = self.model.grid()
         weights = cross_attention(self.model, {"features": features}, tokens, rows * columns)
-        return tf.reshape(weights, [-1, tf.shape(tokens)[1], rows, columns])
+        return tf.reshape(mean_attention(weights), [-1, tf.shape(tokens)[1], rows, columns])

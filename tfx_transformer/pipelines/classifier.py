@@ -5,6 +5,7 @@ import tensorflow as tf
 from tfx_transformer.checks import check_positive
 from tfx_transformer.data.images.options import MAX_PIXELS
 from tfx_transformer.data.images.pixels import normalize
+from tfx_transformer.models.vit import ViT
 from tfx_transformer.pipelines.base import Prediction
 from tfx_transformer.pipelines.images import ImagePipeline
 from tfx_transformer.runtime import apply_to_batch, graph
@@ -49,6 +50,13 @@ class Classifier(ImagePipeline):
         (images,) = self.predict_pixels.input_signature
         self.logits = graph(self._logits, images, jit_compile=jit_compile)
         self.predict_scores = graph(self._scores, images)
+        (encoded,) = self.predict.input_signature
+        self.explain = graph(lambda image: self._predict_files(image, self._explain), encoded)
+
+    def signatures(self):
+        # a rollout needs attention between all patches in every block
+        has_rollout = isinstance(transformer(self.model), ViT)
+        return super().signatures() | ({"explain": self.explain} if has_rollout else {})
 
     def _scores(self, image):
         """Pixels in 0 … 1 → probabilities of all classes (B, C), for LiteRT and ONNX."""
@@ -56,6 +64,15 @@ class Classifier(ImagePipeline):
 
     def _predict(self, image):
         return top_classes(apply_to_batch(self.logits, image), self.class_names, self.top_k)
+
+    def _explain(self, image):
+        """Pixels in 0 … 255 → the outputs of `predict`, and the attention rollout (B, R, S)."""
+        return self._predict(image) | {"rollout": apply_to_batch(self._rollout, image)}
+
+    def _rollout(self, image):
+        maps = self.model.attention_maps(normalize(image, self.normalization))
+        vit = transformer(self.model)
+        return rollout(maps.values(), vit.grid(vit.input_shapes()), vit.num_tokens)
 
     def _logits(self, image):
         """Pixels in 0 … 255 → logits (B, C)."""
@@ -67,6 +84,32 @@ def top_classes(logits, class_names, top_k):
     scores, indices = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), top_k)
     labels = tf.gather(tf.constant(class_names), indices)
     return {"label": labels[:, 0], "score": scores[:, 0], "labels": labels, "scores": scores}
+
+
+def transformer(model):
+    """The model, or the Vision Transformer that it applies to a smaller image."""
+    return getattr(model, "vit", model)
+
+
+def rollout(maps, grid, num_tokens):
+    """Attention rollout from the class tokens to the patches: (B, R, S), each sums to one.
+
+    The definition of `visualization.rollout.token_rollout`, for a batch.
+
+    Args:
+        maps: of each layer (B, H, N, N).
+        grid: R and S.
+        num_tokens: number of class tokens; without one the mean over all patches counts.
+    """
+    total = None  # (B, N, N)
+    for weights in maps:
+        mean = tf.reduce_mean(tf.cast(weights, tf.float32), axis=1)
+        step = mean + tf.eye(mean.shape[-1])
+        step /= tf.reduce_sum(step, axis=-1, keepdims=True)
+        total = step if total is None else step @ total
+    attention = tf.reduce_mean(total[:, : num_tokens or None, num_tokens:], axis=1)  # (B, R·S)
+    attention = tf.math.divide_no_nan(attention, tf.reduce_sum(attention, axis=1, keepdims=True))
+    return tf.reshape(attention, [-1, *grid])
 
 
 def check_class_names(class_names, model) -> None:

@@ -69,17 +69,24 @@ def text_outputs(tokenizer, tokens, n_best, score) -> dict[str, Any]:
 
 
 def cross_attention(model, inputs, tokens, size):
-    """Attention from each token (B, T) to each of `size` inputs, S: (B, T, S), rows sum to 1.
+    """Attention from each token (B, T) to each of `size` inputs, S: (B, blocks, H, T, S).
 
-    The mean over the heads and blocks of the decoder; zeros for a model without attention.
+    Rows sum to 1, those of padding to 0; a model without attention has no blocks.
     """
     target = tf.concat([tf.fill([tf.shape(tokens)[0], 1], START), tokens[:, :-1]], axis=1)
     maps = model.attention_maps(inputs | {"target": target})
     cross = [weights for name, weights in maps.items() if name.endswith("/cross")]
     if not cross:
-        return tf.zeros([*tf.unstack(tf.shape(tokens)), size])
-    weights = tf.reduce_mean(tf.concat(cross, axis=1), axis=1)
-    return tf.where((tokens != PAD)[:, :, None], weights, 0.0)
+        rows, length = tf.unstack(tf.shape(tokens))
+        return tf.ensure_shape(tf.zeros([rows, 0, 0, length, size]), [None, 0, 0, None, None])
+    weights = tf.cast(tf.stack(cross, axis=1), tf.float32)
+    return tf.where((tokens != PAD)[:, None, None, :, None], weights, 0.0)
+
+
+def mean_attention(weights):
+    """The mean over blocks and heads: (B, blocks, H, T, S) → (B, T, S); zeros without blocks."""
+    count = tf.cast(tf.shape(weights)[1] * tf.shape(weights)[2], tf.float32)
+    return tf.math.divide_no_nan(tf.reduce_sum(weights, axis=(1, 2)), count)
 
 
 def make_decoder(spec) -> tuple[Decoder, list[Any]]:

@@ -28,7 +28,7 @@ class ImagePipeline(Pipeline):
         images = tf.TensorSpec([None, size, size, 3], tf.float32, name="image")
         how = (size, read.crop_ratio, read.resize, read.max_pixels)
         self.read = graph(lambda image: decode_batch(image, *how), encoded)
-        self.predict = graph(self._predict_files, encoded)
+        self.predict = graph(lambda image: self._predict_files(image, self._predict), encoded)
         self.predict_pixels = graph(lambda image: self._predict(255 * image), images)
 
     def signatures(self):
@@ -42,7 +42,7 @@ class ImagePipeline(Pipeline):
     def _predict(self, image):
         """Pixels (B, size, size, 3) in 0 … 255 → outputs with a row for each image."""
 
-    def _predict_files(self, image):
+    def _predict_files(self, image, predict):
         """Files (B,) → outputs, and which files were readable; the others have empty outputs."""
         images, is_readable = self.read(image)
 
@@ -50,5 +50,5 @@ class ImagePipeline(Pipeline):
             rows = tf.reshape(is_readable, (-1, *[1] * (len(x.shape) - 1)))
             return tf.where(rows, x, tf.zeros_like(x))
 
-        outputs = {name: keep(x) for name, x in self._predict(images).items()}
+        outputs = {name: keep(x) for name, x in predict(images).items()}
         return outputs | {"is_readable": is_readable}

@@ -1,6 +1,6 @@
 """Translator: a model, its tokenizers and a decoder as one function from strings to strings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,7 @@ from tfx_transformer.pipelines.decode import (
     decode,
     known_ids,
     make_decoder,
+    mean_attention,
     text_outputs,
 )
 from tfx_transformer.runtime import graph
@@ -28,13 +29,19 @@ class Translation(GeneratedText):
 
     source_pieces: list[str]  # S subwords of the source
     alignment: np.ndarray  # (T, S), attention from each target subword to each source subword
+    # (blocks, heads, T, S), of which the alignment is the mean; only of the signature "explain"
+    attention: np.ndarray | None = field(default=None, kw_only=True)
 
     @classmethod
     def fields(cls, outputs, row):
         fields = super().fields(outputs, row)
         source = decode_pieces(outputs["source_pieces"][row])
-        alignment = outputs["alignment"][row, : len(fields["pieces"]), : len(source)]
-        return fields | {"source_pieces": source, "alignment": alignment}
+        target = len(fields["pieces"])
+        fields |= {"source_pieces": source}
+        for name in ("alignment", "attention"):
+            if name in outputs:
+                fields[name] = outputs[name][row, ..., :target, : len(source)]
+        return fields
 
 
 class Translator(Pipeline):
@@ -72,19 +79,24 @@ class Translator(Pipeline):
         ids = tf.TensorSpec([None, None], tf.int32, name="source")
         text = tf.TensorSpec([None], tf.string, name="text")
         length = tf.TensorSpec([], tf.int32, name="max_length")
+        tokens = tf.TensorSpec([None, None], tf.int32, name="tokens")
         self._decode = graph(self._decode_ids, ids, length, jit_compile=jit_compile)
-        self.predict_limited = graph(self._translate, text, length)
+        self.attend = graph(self._attend, ids, tokens)
+        self.predict_limited = graph(lambda *inputs: self._translate(*inputs)[0], text, length)
         self.predict_ids = graph(
             lambda source: self._decode_padded(known_ids(source, source_tokenizer), max_length), ids
         )
         self.predict = graph(lambda text: self.predict_limited(text, max_length), text)
+        self.explain = graph(self._explain, text)
 
     def signatures(self):
-        return {
+        signatures = {
             "serving_default": self.predict,
             "limited": self.predict_limited,  # takes a smaller max_length too
             "ids": self.predict_ids,  # ids outside of the vocabulary are unknown tokens
         }
+        has_attention = self.attend.get_concrete_function().structured_outputs.shape[1] > 0
+        return signatures | ({"explain": self.explain} if has_attention else {})
 
     def encode(self, text):
         """Strings (B,) → source ids (B, S) with END, padded."""
@@ -120,7 +132,7 @@ class Translator(Pipeline):
         return {name: value[:rows] for name, value in self._decode(source, max_length).items()}
 
     def _translate(self, text, max_length):
-        """Strings (B,) → texts, scores, subwords and the alignment."""
+        """Strings (B,) → texts, scores, subwords and the alignment; attention of all heads."""
         source, truncated = self.read(text)
         decoded = self._decode_padded(source, max_length)
         tokens = decoded["tokens"]
@@ -128,14 +140,20 @@ class Translator(Pipeline):
         is_empty = tf.reduce_any(source[:, :1] == END, axis=1, keepdims=True)
         n_best = tf.where(is_empty, "", self.target_tokenizer.decode(tokens))
         score = tf.where(is_empty, 0.0, decoded["score"])
+        attention = self.attend(source, tokens[:, 0])
         return text_outputs(self.target_tokenizer, tokens[:, 0], n_best, score) | {
             "source_pieces": self.source_tokenizer.to_pieces(source),
-            "alignment": self.align(source, tokens[:, 0]),
+            "alignment": mean_attention(attention),
             "truncated": truncated,
-        }
+        }, attention
 
-    def align(self, source, tokens):
-        """Attention from each token (B, T) to each source token (B, S): (B, T, S)."""
+    def _explain(self, text):
+        """Strings (B,) → the outputs of `predict`, and attention (B, blocks, heads, T, S)."""
+        outputs, attention = self._translate(text, self.max_length)
+        return outputs | {"attention": attention}
+
+    def _attend(self, source, tokens):
+        """Attention from each token (B, T) to each source token (B, S): (B, blocks, H, T, S)."""
         return cross_attention(self.model, {"source": source}, tokens, tf.shape(source)[1])
 
 
