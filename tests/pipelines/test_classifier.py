@@ -93,7 +93,9 @@ def test_the_rollout_is_that_of_its_definition(randomize, name):
     grid = rollout.shape[1:]
     for row in (0, 2):
         weights = [np.asarray(layer)[row] for layer in maps.values()]
-        expected = token_rollout(weights, grid, options.get("num_tokens", name == "class token"))
+        expected = token_rollout(
+            weights, grid, options.get("num_tokens", int(name == "class token"))
+        )
         np.testing.assert_allclose(rollout[row], expected, atol=1e-5)
         assert np.ptp(expected) > 0.01 / expected.size
     assert not rollout[1].any() and "explain" in classifier.signatures()
