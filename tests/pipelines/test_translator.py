@@ -114,12 +114,10 @@ def test_a_result_has_the_attention_to_its_own_subwords(translator):
 
 def test_only_a_model_with_attention_has_an_explanation(translator):
     tokenizer = translator.source_tokenizer
-    for attention in (None, "additive"):
-        model = create_model(
-            "rnn_seq2seq", "test", vocab_size=tokenizer.vocab_size, attention=attention
-        )
+    for options in ({}, {"attention": "additive", "feed": "context"}):
+        model = create_model("rnn_seq2seq", "test", vocab_size=tokenizer.vocab_size, **options)
         pipeline = Translator(model, tokenizer, tokenizer, "greedy", 12)
-        assert ("explain" in pipeline.signatures()) == (attention is not None)
+        assert ("explain" in pipeline.signatures()) == bool(options)
     assert pipeline.explain(tf.constant(["cat"]))["attention"].shape[:3] == (1, 1, 1)
 
 

@@ -1,8 +1,5 @@
-import base64
-import hashlib
 import re
-
-from tfx_transformer.serving import app
+from urllib.parse import urljoin
 
 
 def test_health_and_readiness(client, repository):
@@ -22,21 +19,25 @@ def test_a_server_that_stops_is_not_ready_and_refuses_requests(client):
     assert client.get("/healthz").status_code == 200
 
 
-def test_the_page_may_run_its_own_script_only(client, monkeypatch, tmp_path):
-    script = "alert('가')"
-    (tmp_path / "index.html").write_text(f"<script>{script}</script>", "utf-8")
-    monkeypatch.setattr(app, "PAGE", tmp_path / "index.html")
-    answer = client.get("/")
-    assert answer.text == f"<script>{script}</script>"
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = answer.headers["content-security-policy"]
-    assert f"script-src 'sha256-{digest}'" in policy and "default-src 'none'" in policy
+def test_the_page_may_run_its_own_files_only(client):
+    policy = client.get("/").headers["content-security-policy"]
+    assert "script-src 'self';" in policy and "default-src 'none'" in policy
     assert "http" not in policy
 
 
-def test_there_is_a_page_without_the_file(client, monkeypatch, tmp_path):
-    monkeypatch.setattr(app, "PAGE", tmp_path / "missing.html")
-    assert client.get("/").status_code == 200
+def test_every_file_of_the_page_is_there_without_a_token(make_client):
+    client, todo, types = make_client(token="sesame"), {"/"}, {}
+    while todo:
+        path = todo.pop()
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        types[path] = answer.headers["content-type"]
+        inner = r"""(?:from|src=|<link[^>]*href=) *"([^"]+)"|url\(([^)]+)\)"""
+        found = {urljoin(path, first or last) for first, last in re.findall(inner, answer.text)}
+        todo |= found - set(types)
+    assert types["/static/page.js"].startswith("text/javascript") and len(types) > 5
+    assert client.get("/static/../app.py").status_code in (401, 404)
+    assert client.get("/static/%2e%2e/app.py").status_code in (401, 404)
 
 
 def test_other_origins_are_refused_unless_they_are_named(client, make_client):

@@ -172,7 +172,6 @@ def test_words_light_up_by_the_sum_over_their_subwords(opened):
     page.select_option("[data-part=head]", "2")
     page.locator("[data-part=target] .word >> nth=0").focus()
     np.testing.assert_allclose(weights_of(page, "source"), [1, 0, 0])
-    page.click("summary")
     assert page.locator("td").all_inner_texts() == ["", "100", "", "", "", "100", ""]
 
 
@@ -181,7 +180,7 @@ def test_the_best_translations_have_their_scores(opened):
     page.fill("textarea", "the red cat")
     items = page.locator(".n-best li")
     items.first.wait_for()
-    assert items.all_inner_texts() == ["붉은 고양이-0.25", "빨간 고양이-1.50"]
+    assert items.all_inner_texts() == ["붉은 고양이−0.25", "빨간 고양이−1.50"]
     page.fill("textarea", "")
     items.first.wait_for(state="hidden")
     assert page.locator("[data-part=result]").inner_text() == ""
@@ -372,7 +371,6 @@ def test_a_phone_needs_no_horizontal_scrolling(browser, scheme, tmp_path):
     for kind in ("classifier", "captioner"):
         page.set_input_files(f"#panel-{kind} .file", png(30, 400))
     page.tap("#panel-translator .word >> nth=0")
-    page.click("summary")
     page.wait_for_selector("#panel-captioner .word")
     page.screenshot(path=tmp_path / "phone.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") == size["width"]

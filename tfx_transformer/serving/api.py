@@ -170,7 +170,7 @@ def show_model(repository: Any, name: str) -> dict[str, Any]:
         states = [status.state for status in repository.statuses(name)]
         unknown = {"kind": None, "version": None, "explains": False, "streams": False}
         return {"name": name, "state": states[0] if states else "START"} | unknown
-    names = model.options.get("class_names")
+    shown = ("class_names", "resize", "crop_ratio")
     return {
         "name": name,
         "kind": model.kind,
@@ -179,7 +179,7 @@ def show_model(repository: Any, name: str) -> dict[str, Any]:
         "languages": None,
         "explains": answers.EXPLAIN in model.signatures or model.kind == "captioner",
         "streams": model.kind == "generator",
-    } | ({"class_names": names} if names else {})
+    } | {name: model.options[name] for name in shown if name in model.options}
 
 
 def describe(schema: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tfx_transformer.serving.metrics import Metrics
 from tfx_transformer.serving.traffic import Disconnected
 
 OPEN = ("/", "/healthz", "/readyz")  # need no token; the page itself shows nothing
+STATIC = "/static/"  # the files of the page
 SANE_ID = re.compile(rb"[\w.:-]{1,128}", re.ASCII)
 HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 LOGGED = 1000  # characters of a request that --log-text shows
@@ -83,7 +84,8 @@ class Gate:
             )
 
     def is_allowed(self, scope, headers) -> bool:
-        if self.authorization is None or scope["path"] in OPEN:
+        path = scope["path"]
+        if self.authorization is None or path in OPEN or path.startswith(STATIC):
             return True
         return hmac.compare_digest(headers.get(b"authorization", b""), self.authorization)
 

@@ -110,6 +110,8 @@ class ModelInfo(BaseModel):
     explains: bool
     streams: bool
     class_names: list[str] | None = None
+    resize: str | None = Field(None, description="how images become squares: crop, pad or squash")
+    crop_ratio: float | None = Field(None, description="the part of the square that is read")
 
 
 class ModelsAnswer(BaseModel):

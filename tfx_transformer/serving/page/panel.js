@@ -73,7 +73,7 @@ export class Panel {
     this.part("n_best").hidden = texts.length < 2;
     this.part("list").replaceChildren(...texts.map(({ text, score }) => {
       const item = element("li", { dir: "auto", textContent: text || "(empty)" });
-      item.append(element("span", { className: "score", textContent: score?.toFixed(2) ?? "" }));
+      item.append(element("span", { className: "score", textContent: score?.toFixed(2).replace("-", "−") ?? "" }));
       return item;
     }));
   }
