@@ -99,7 +99,7 @@ class Alignment {
     const best = partners.map(({ text }, index) => [text, weights[index]]);
     best.sort((a, b) => b[1] - a[1]);
     const shown = best.slice(0, 3).map(([text, weight]) => `${text} ${percent(weight)}`);
-    this.partners.textContent = `${word.text} ↔ ${shown.join(", ")}`;
+    this.partners.textContent = `${word.text} ↔ ${shown.join(" · ")}`;
   }
 
   showTable() {
