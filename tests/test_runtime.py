@@ -1,5 +1,6 @@
 """TensorFlow starts quietly, keeps its memory, and traces functions without AutoGraph."""
 
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from tfx_transformer import runtime
 from tfx_transformer.runtime import (
     apply_to_batch,
     graph,
+    keep_compiled,
     muted_stderr,
     without_autograph,
     without_autotune,
@@ -123,3 +125,14 @@ def test_a_function_that_cannot_take_nothing_gets_one_and_gives_nothing():
     assert apply_to_batch(double, tf.zeros([0, 4, 3])).shape == (0, 4, 3)
     x = tf.random.normal([2, 4, 3])
     assert (apply_to_batch(double, x).numpy() == 2 * x.numpy()).all() and asked == [1, 2]
+
+
+def test_compiled_code_is_kept_in_the_cache_folder_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("TF_XLA_FLAGS", "--other=1")
+    keep_compiled()
+    folder = tmp_path / "tfx_transformer/xla"
+    expected = f"--other=1 --tf_xla_persistent_cache_directory={folder}"
+    assert os.environ["TF_XLA_FLAGS"] == expected and folder.is_dir()
+    keep_compiled()
+    assert os.environ["TF_XLA_FLAGS"] == expected

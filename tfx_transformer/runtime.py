@@ -8,6 +8,7 @@ import ctypes
 import os
 import sys
 import tempfile
+from pathlib import Path
 
 # parameters of glibc's mallopt (malloc.h) and their values
 _MALLOC_OPTIONS = {
@@ -46,6 +47,16 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     options = _MALLOC_OPTIONS.items()
     return mallopt is not None and all(mallopt(name, value) for name, value in options)
+
+
+def keep_compiled() -> None:
+    """Lets XLA keep what it compiled in the user's cache folder; before TensorFlow is imported."""
+    flag, flags = "--tf_xla_persistent_cache_directory", os.environ.get("TF_XLA_FLAGS", "")
+    if flag not in flags:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = cache / "tfx_transformer" / "xla"
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ["TF_XLA_FLAGS"] = f"{flags} {flag}={folder}".strip()
 
 
 def graph(function, *signature, **options):

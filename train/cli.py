@@ -1,5 +1,6 @@
 """The command `tfx-transformer`. Each command imports TensorFlow only when it runs."""
 
+import importlib.util
 import json
 import os
 import pkgutil
@@ -12,14 +13,19 @@ from typing import Annotated, Literal
 import tyro
 
 import tfx_transformer
+from tfx_transformer.checks import missing_package
 from tfx_transformer.files import check_exists, check_new
-from tfx_transformer.runtime import start_tensorflow
+from tfx_transformer.runtime import keep_compiled, start_tensorflow
+from tfx_transformer.serving.folders import name_folders
+from tfx_transformer.serving.options import ServingOptions
+from tfx_transformer.serving.supervisor import listen, supervise
 from tfx_transformer.train.options import PipelineOptions, given
 from tfx_transformer.train.parsing import PROG, parse_train, recipe_list
 from tfx_transformer.train.tasks import load_commands
 
 Options = Annotated[PipelineOptions, tyro.conf.arg(name="")]
 NO_OPTIONS = PipelineOptions()
+SERVING_OPTIONS = ServingOptions()
 EXPORT_FOLDER = Path(tfx_transformer.__file__).parent / "export"  # each module is a format
 FORMATS = tuple(module.name for module in pkgutil.iter_modules([str(EXPORT_FOLDER)]))
 
@@ -193,6 +199,49 @@ def plot(
         print(path)
 
 
+def serve(
+    models: tyro.conf.Positional[tuple[str, ...]],
+    host: str = "127.0.0.1",
+    port: int = 8501,
+    grpc_port: int = 8500,
+    token: str | None = None,
+    log_text: bool = False,
+    cors_origin: tuple[str, ...] = (),
+    options: Annotated[ServingOptions, tyro.conf.arg(name="")] = SERVING_OPTIONS,
+) -> None:
+    """Serve models over HTTP and gRPC, as TensorFlow Serving does, with a page to try them.
+
+    A folder with sub-folders 1, 2, … has versions: the newest is served, also one that appears
+    later. The server stops at SIGTERM or Ctrl-C when the requests in flight are answered.
+
+    Args:
+        models: run folders or exports, as FOLDER or NAME=FOLDER.
+        host: address to listen at; 0.0.0.0 is all of this machine.
+        port: of HTTP.
+        grpc_port: 0 is none.
+        token: that requests must have, as Authorization: Bearer TOKEN; or in the environment, as
+            TFX_TRANSFORMER_TOKEN.
+        log_text: log the content of requests.
+        cors_origin: origins whose pages may call the server, such as https://example.org.
+        options: of batches and limits.
+    """
+    folders = name_folders(models)
+    for package in ("fastapi", "prometheus_client", "uvicorn", "tensorflow_serving"):
+        if importlib.util.find_spec(package) is None:
+            raise missing_package("serve", package.replace("tensorflow_s", "tensorflow-s"), "serve")
+    listener = listen(host, port)
+    ready = supervise()  # from here on in a child process
+    keep_compiled()
+    start_tensorflow()
+    from tfx_transformer.serving.server import serve, start_log
+    from tfx_transformer.train.loading import load_pipeline
+
+    start_log()
+    token = token or os.environ.get("TFX_TRANSFORMER_TOKEN")
+    load = load_pipeline
+    serve(listener, folders, options, load, ready, grpc_port, token, log_text, cors_origin)
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
     "compare": compare,
     "demo": demo,
@@ -202,6 +251,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "layers": layers,
     "list": list_models,
     "plot": plot,
+    "serve": serve,
 }
 COMMANDS |= load_commands()
 

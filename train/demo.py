@@ -75,6 +75,9 @@ next:
   tfx-transformer train translate_cldr --folder runs/fr --data.train embedded:cldr/en-fr
   tfx-transformer train translate --data.train a.en a.fr --minutes 30    # your own sentences
   tfx-transformer train classify --data.source photos/ --minutes 20      # your own images
+
+serve, and open http://localhost:8501 to try both:
+  tfx-transformer serve {folder}/translator/served {folder}/classifier/served
 """)
     return scores
 

@@ -17,6 +17,7 @@ from tfx_transformer.pipelines.base import GeneratedText
 from tfx_transformer.runtime import graph
 from tfx_transformer.serving.app import create_app
 from tfx_transformer.serving.errors import NotFound, Overloaded, Unavailable
+from tfx_transformer.serving.inputs import check_inputs
 from tfx_transformer.serving.model import ServedModel
 from tfx_transformer.serving.options import ServingOptions
 
@@ -200,6 +201,7 @@ class FakeModel:
         self.name, self.kind, self.version, self.waiting = name, kind, version, 0
         self.options = {"class_names": ["cat", "dog", "cow"]} if "classifier" in kind else {}
         self.may_run, self.error, self.canceled = threading.Event(), None, 0
+        self.limits = ServingOptions(max_rows=10_000)
         self.may_run.set()
         self.signatures, self.functions = {}, {}
         for key, (function, inputs, outputs) in FUNCTIONS[kind].items():
@@ -209,6 +211,7 @@ class FakeModel:
     def submit(self, inputs, signature="serving_default", deadline=None):
         if self.error is not None:
             raise self.error
+        inputs = check_inputs(inputs, self.signatures[signature].inputs, self.limits)
         future = POOL.submit(self.compute, inputs, signature)
         future.add_done_callback(self.count)
         return future

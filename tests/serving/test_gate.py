@@ -11,7 +11,7 @@ def log(caplog):
 
 
 def test_a_sane_request_id_is_kept_and_another_one_replaced(client, log):
-    answer = client.get("/healthz", headers={"X-Request-Id": "job-7.a"})
+    answer = client.get("/models", headers={"X-Request-Id": "job-7.a"})
     assert answer.headers["x-request-id"] == "job-7.a" and "job-7.a" in log.text
     for bad in ("", "a b", "x" * 200, "a\tb", "é".encode()):
         own = client.get("/healthz", headers={"X-Request-Id": bad}).headers["x-request-id"]
@@ -27,6 +27,11 @@ def test_the_log_has_one_line_for_a_request_without_its_text(client, log):
     log.clear()
     client.get("/a%0Ab?text=private")
     assert r"GET /a\nb 404" in log.text and "private" not in log.text
+
+
+def test_probes_are_not_logged(client, log):
+    client.get("/readyz")
+    assert not log.records
 
 
 def test_the_text_is_logged_on_request(make_client, log):

@@ -165,3 +165,22 @@ def test_a_wrong_value_is_reported_in_one_line(tmp_path):
     with pytest.raises(SystemExit, match=r"^tfx-transformer: to must be new; .* already exists"):
         main(["export", str(tmp_path), "--to", str(tmp_path)])
     assert not (tmp_path / "run").exists()
+
+
+def test_serve_names_the_extra_that_is_missing(tmp_path, monkeypatch):
+    find = cli.importlib.util.find_spec
+    hidden = lambda name: None if name == "uvicorn" else find(name)  # noqa: E731
+    monkeypatch.setattr(cli.importlib.util, "find_spec", hidden)
+    with pytest.raises(SystemExit, match=r'serve needs the package uvicorn: .* ".\[serve\]"'):
+        main(["serve", str(tmp_path)])
+
+
+def test_serve_checks_its_options_before_it_starts(tmp_path):
+    for arguments, message in (
+        ([], "models must name at least one folder"),
+        ([str(tmp_path / "x")], "models must name folders; there is no"),
+        ([f"a={tmp_path}", f"a={tmp_path}"], "models must have different names"),
+        ([str(tmp_path), "--max-rows", "0"], "max_rows must be a whole number above zero"),
+    ):
+        with pytest.raises(SystemExit, match=f"^tfx-transformer: {message}"):
+            main(["serve", *arguments])

@@ -28,6 +28,7 @@ def test_the_demo_trains_serves_and_plots(
         "exact",
         "type your own phrases:",
         "next:",
+        f"tfx-transformer serve {tmp_path}/translator/served {tmp_path}/classifier/served",
     ):
         assert line in shown
     for name, picture in (("translator", "alignment"), ("classifier", "rollout")):

@@ -11,7 +11,8 @@ from typing import Any
 from tfx_transformer.serving.metrics import Metrics
 from tfx_transformer.serving.traffic import Disconnected
 
-OPEN = ("/", "/healthz", "/readyz")  # need no token; the page itself shows nothing
+PROBES = ("/healthz", "/readyz")
+OPEN = ("/", *PROBES)  # need no token; the page itself shows nothing
 STATIC = "/static/"  # the files of the page
 SANE_ID = re.compile(rb"[\w.:-]{1,128}", re.ASCII)
 HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
@@ -78,10 +79,9 @@ class Gate:
             self.metrics.count(scope, status or 499, seconds)
             path = json.dumps(scope["path"][:200])[1:-1]
             shown = json.dumps(text.decode("utf-8", "replace")) if self.log_text else ""
-            log.info(
-                "%s %s %d %.1f ms %s %s",
-                *(scope["method"], path, status or 499, 1000 * seconds, identity.decode(), shown),
-            )
+            level = logging.DEBUG if path in PROBES else logging.INFO
+            facts = scope["method"], path, status or 499, 1000 * seconds, identity.decode(), shown
+            log.log(level, "%s %s %d %.1f ms %s %s", *facts)
 
     def is_allowed(self, scope, headers) -> bool:
         path = scope["path"]

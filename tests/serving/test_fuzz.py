@@ -1,0 +1,159 @@
+"""Mutated requests: only answers and errors of the client, and memory stays flat."""
+
+import asyncio
+import json
+import random
+import resource
+import tracemalloc
+
+import pytest
+
+from tfx_transformer.serving.app import create_app
+from tfx_transformer.serving.options import ServingOptions
+
+IMAGE = "iVBORw0KGgo="
+SEEDS = [
+    ("/v1/models/translator:predict", {"instances": ["a b", {"b64": "YQ=="}]}),
+    ("/v1/models/translator:predict", {"inputs": {"text": ["a", "b"]}}),
+    ("/v1/models/translator/versions/3:predict", {"instances": [{"text": "a"}]}),
+    (
+        "/v1/models/translator:predict",
+        {"signature_name": "add", "inputs": {"a": [[1, 2.5], [3, 4]], "b": [1, 2]}},
+    ),
+    (
+        "/v1/models/translator:predict",
+        {"signature_name": "add", "instances": [{"a": [1, 2], "b": 1}]},
+    ),
+    ("/v1/models/classifier:predict", {"instances": [{"image": {"b64": IMAGE}}]}),
+    ("/translate", {"text": ["a", "b c"], "n_best": 2, "attention": True}),
+    ("/classify", {"image": IMAGE, "top_k": 2, "rollout": True}),
+    ("/classify", {"text": "a", "model": "text_classifier"}),
+    ("/caption", {"image": [IMAGE], "attention": True}),
+    ("/generate", {"text": "a b c", "max_length": 2, "stream": True}),
+]
+VALUES = [
+    *(None, True, False, 0, -1, 1.5, 1e400, 2**31, 2**63, 10**50, "", "a", "\ud800", "\x00"),
+    *(
+        [],
+        {},
+        [[]],
+        [None],
+        {"b64": "YQ=="},
+        {"b64": 1},
+        {"b64": "%"},
+        {"text": "a"},
+        [[1], [2, 3]],
+    ),
+    *("x" * 300, ["a"] * 300, [[1.0] * 50] * 50, "serving_default", "add", "translator", "다"),
+]
+TOKENS = [
+    b"NaN",
+    b"-Infinity",
+    b"{",
+    b"}",
+    b"[",
+    b'"',
+    b",",
+    b"\xff",
+    b"\\ud800",
+    b"1e999",
+    b"null",
+]
+
+
+def change(value, rng):
+    """The value with one part replaced, removed, repeated or wrapped."""
+    if isinstance(value, dict) and value and rng.random() < 0.8:
+        key = rng.choice(list(value))
+        action = rng.random()
+        if action < 0.1:
+            return {k: v for k, v in value.items() if k != key}
+        if action < 0.2:
+            return value | {str(rng.choice(VALUES))[:20]: rng.choice(VALUES)}
+        return value | {key: change(value[key], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.7:
+        index = rng.randrange(len(value))
+        return [*value[:index], change(value[index], rng), *value[index + rng.randint(0, 1) :]]
+    return [value] if rng.random() < 0.1 else rng.choice(VALUES)
+
+
+def mutate(seed):
+    """Method, path, headers and body of a request that is wrong in some way, or not."""
+    rng = random.Random(seed)
+    path, value = rng.choice(SEEDS)
+    for _ in range(rng.randint(0, 3)):
+        value = change(value, rng)
+    body = json.dumps(value).encode()
+    for _ in range(rng.choice([0, 0, 0, 1, 3])):
+        at, size = rng.randrange(len(body) + 1), rng.randint(0, 8)
+        body = body[:at] + rng.choice(TOKENS) + body[at + size :]
+    if rng.random() < 0.02:
+        body = b'{"text": ' + b"[" * 20_000
+    if rng.random() < 0.1:
+        at = rng.randrange(len(path))
+        path = path[:at] + rng.choice([":", "/", "%", "é", "\n", "x", ""]) + path[at + 1 :]
+    headers = []
+    if rng.random() < 0.1:
+        headers += [(b"content-type", rng.choice([b"image/png", b"text/plain", b"\xff", b""]))]
+    if rng.random() < 0.1:
+        headers += [(b"x-request-timeout", rng.choice([b"-1", b"x", b"5", b"nan", b"\xff"]))]
+    if rng.random() < 0.1:
+        headers += [(b"x-request-id", rng.choice([b"a", b"\xff" * 300, b"\r\n"]))]
+    if rng.random() < 0.05:
+        headers += [(b"content-length", rng.choice([b"x", b"-1", b"9" * 5000, b"1e9"]))]
+    method = rng.choice(["GET", "PUT", "X"]) if rng.random() < 0.05 else "POST"
+    return method, path, headers, body
+
+
+async def send(app, method, path, headers, body):
+    """Status and body of the answer, without a client between."""
+    sent, finished, parts = [{"type": "http.request", "body": body}], asyncio.Event(), []
+
+    async def receive():
+        if sent:
+            return sent.pop()
+        await finished.wait()
+        return {"type": "http.disconnect"}
+
+    async def take(message):
+        parts.append(message)
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            finished.set()
+
+    scope = {
+        **{"type": "http", "method": method, "path": path, "headers": headers},
+        **{"query_string": b"top_k=x" if len(body) % 7 == 0 else b"", "http_version": "1.1"},
+        **{"scheme": "http", "server": ("test", 80), "client": ("test", 1), "asgi": {}},
+        **{"raw_path": path.encode(), "root_path": ""},
+    }
+    await app(scope, receive, take)
+    return parts[0]["status"], b"".join(part.get("body", b"") for part in parts[1:])
+
+
+async def fuzz(app, seeds):
+    statuses: dict[int, int] = {}
+    for seed in seeds:
+        status, body = await send(app, *mutate(seed))
+        assert 200 <= status < 500, (seed, mutate(seed), body)
+        if status >= 400:
+            error = json.loads(body)
+            assert list(error) == ["error"] and "\n" not in error["error"], (seed, body)
+        statuses[status] = statuses.get(status, 0) + 1
+    return statuses
+
+
+@pytest.mark.parametrize(
+    "count", [500, pytest.param(10_000, marks=pytest.mark.serving)], ids=["some", "many"]
+)
+def test_mutated_requests_are_answered_or_refused(repository, count):
+    app = create_app(repository, ServingOptions(deadline=5, max_body=0.1))
+    asyncio.run(fuzz(app, range(count // 2)))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kB
+    tracemalloc.start()
+    statuses = asyncio.run(fuzz(app, range(count // 2, count)))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert statuses[200] > count / 20 and statuses[400] > count / 10
+    assert kept < 2e6, f"{kept} bytes are still used"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+    assert app.state.traffic.count == app.state.traffic.bodies == 0
