@@ -33,10 +33,8 @@ def exports(tmp_path_factory, request):
 
 
 def test_every_format_is_a_module_of_the_folder():
-    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")}
-    assert set(FORMATS) == files - {"__init__", "ctranslate2_runtime"} and list(FORMATS) == sorted(
-        FORMATS
-    )
+    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")} - {"__init__"}
+    assert set(FORMATS) == files and list(FORMATS) == sorted(FORMATS)
     for name, module in FORMATS.items():
         assert module.__name__ == f"{package.__name__}.{name}"
         assert callable(module.write) and set(module.KINDS) <= set(PIPELINES) and module.KINDS

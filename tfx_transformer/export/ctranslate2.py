@@ -26,11 +26,11 @@ from tfx_transformer.checks import check_positive, missing_package
 from tfx_transformer.data.text.tokenizer import END, PAD, START, UNK
 from tfx_transformer.decoding import BeamDecoder, SamplingDecoder
 from tfx_transformer.decoding.constraints import MASKED
-from tfx_transformer.export.ctranslate2_runtime import FILE, CTranslate2Pipeline
 from tfx_transformer.layers import ATTENTION, NORM
 from tfx_transformer.layers.position import LearnedPosition, SinusoidalPosition
 from tfx_transformer.models.transformer import Transformer
 from tfx_transformer.pipelines import Translator
+from tfx_transformer.pipelines.ctranslate2 import FILE, CTranslate2Pipeline
 
 KINDS = ("translator",)
 load = CTranslate2Pipeline
