@@ -250,13 +250,13 @@ def curl_lines():
         for block in re.findall(r"```sh\n(.*?)```", page.read_text(), flags=re.S):
             for line in block.replace("\\\n", " ").splitlines():
                 if line.startswith("curl "):
-                    yield pytest.param(line, id=f"{page.name}: {line[:60]}")
+                    yield pytest.param(line, id=f"{page.name}: {line}")
 
 
 @pytest.mark.parametrize("line", list(curl_lines()))
 def test_the_curl_lines_of_the_pages_work(server, line, items, tmp_path):
     """As they are written, but for the port and the names of the models."""
-    for name in ("cat.jpg", "dog.jpg"):
+    for name in re.findall(r"@(\S+)", line):
         (tmp_path / name).write_bytes(items["classifier"][2])
     line = line.replace("localhost:8501", f"127.0.0.1:{server.port}")
     words = shlex.split(line, comments=True)

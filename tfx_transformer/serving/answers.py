@@ -115,5 +115,5 @@ def pieces(row: np.ndarray) -> list[str]:
 
 def weights(array: np.ndarray, size: tuple[int, ...] = ()) -> list[Any]:
     """Attention weights with four decimals, without the padding of the last axes."""
-    array = array[(..., *(slice(length) for length in size))]
-    return np.nan_to_num(array.astype(np.float64)).round(4).tolist()
+    index: Any = (..., *(slice(length) for length in size))
+    return np.nan_to_num(array[index].astype(np.float64)).round(4).tolist()

@@ -15,7 +15,13 @@ import numpy as np
 
 from tfx_transformer.serving.errors import InvalidRequest
 
-LEAVES = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}, "O": {str, dict}}
+LEAVES: dict[str, set[type]] = {
+    "b": {bool},
+    "i": {int},
+    "u": {int},
+    "f": {int, float},
+    "O": {str, dict},
+}
 
 
 def read_inputs(request: dict[str, Any], specs: Mapping[str, Any]) -> dict[str, np.ndarray]:

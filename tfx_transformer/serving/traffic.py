@@ -79,7 +79,8 @@ class Traffic:
 
     async def stream(self, parts: Callable[[], Iterator[str]]) -> AsyncIterator[str]:
         """The parts that a thread computes, as soon as each is ready."""
-        loop, queue, stopped = asyncio.get_running_loop(), asyncio.Queue(), threading.Event()
+        loop, stopped = asyncio.get_running_loop(), threading.Event()
+        queue: asyncio.Queue[tuple[str | None, Exception | None]] = asyncio.Queue()
 
         def put(item) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
