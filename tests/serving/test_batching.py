@@ -70,10 +70,3 @@ def test_calls_of_different_queues_do_not_share_a_batch(sizes):
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda queue: function({"x": x}, queue), ("short", "long")))
     assert sizes == [2, 2]
-
-
-def test_nothing_is_traced_again(sizes):
-    function = make(1.0, sizes, batch_timeout=0.0)
-    for rows in (1, 2, 3, 1, 4):
-        function({"x": np.zeros((rows, 2), "float32")}, "all")
-    assert function._calls["all"].experimental_get_tracing_count() == 1

@@ -77,7 +77,8 @@ class BatchedFunction:
 
         def call_of(queue):
             name = f"{queue} {next(_numbers)}"
-            return graph(lambda *tensors: enqueue(*tensors, queue=name), *inputs.values())
+            function = graph(lambda *tensors: enqueue(*tensors, queue=name), *inputs.values())
+            return function.get_concrete_function()
 
         self._calls = {queue: call_of(queue) for queue in queues}
 
