@@ -70,6 +70,7 @@ def inputs_of(pipeline, items):
         inputs["limited"] = {"text": array(items), "max_length": np.int32(3)}
     if pipeline.kind == "translator":
         inputs["ids"] = {"source": np.array([[4, 5, 2], [6, 2, 0]], "int32")}
+        inputs["pieces"] = inputs["serving_default"]
     if pipeline.kind in ("classifier", "translator"):
         inputs["explain"] = inputs["serving_default"]
     if pipeline.kind == "text_classifier":

@@ -112,6 +112,14 @@ def test_a_result_has_the_attention_to_its_own_subwords(translator):
     assert translator.results(["cat"])[0].attention is None
 
 
+def test_the_subwords_of_a_source_are_those_of_its_translation(translator):
+    text = tf.constant(["cat", "blue dog and red cat", "", "blue " * 50])
+    outputs, expected = translator.signatures()["pieces"](text), translator.predict(text)
+    assert set(outputs) == {"source_pieces", "truncated"}
+    for name, value in outputs.items():
+        assert value.numpy().tolist() == expected[name].numpy().tolist()
+
+
 def test_only_a_model_with_attention_has_an_explanation(translator):
     tokenizer = translator.source_tokenizer
     for options in ({}, {"attention": "additive", "feed": "context"}):

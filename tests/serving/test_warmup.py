@@ -43,34 +43,45 @@ def test_a_failure_is_raised(serve, toy):
 
 XLA = """
 import json, os, sys
-folder, cache = sys.argv[1:]
+folder, cache, max_length = sys.argv[1:]
 os.environ["TF_XLA_FLAGS"] = f"--tf_xla_persistent_cache_directory={cache}"
 from tfx_transformer.runtime import import_tensorflow
 import_tensorflow()
 from tfx_transformer.export import load
+from tfx_transformer.serving.errors import TooLarge
 from tfx_transformer.serving.model import ServedModel
 from tfx_transformer.serving.options import ServingOptions
 
-model = ServedModel(load(folder), limits=ServingOptions(max_batch_size=2, batch_timeout=0.0))
+limits = ServingOptions(max_batch_size=2, batch_timeout=0.0, max_length=int(max_length))
+model = ServedModel(load(folder), limits=limits)
 model.warm_up()
 counts = [len(os.listdir(cache))]
+refused = []
 for rows in (1, 2, 3):
     for words in (0, 1, 5, 10, 14, 40):
-        model.predict({"text": ["red " * words] * rows})
+        try:
+            model.predict({"text": ["red " * words] * rows})
+        except TooLarge as error:
+            refused.append(str(error))
     model.predict({"text": ["red"] * rows, "max_length": rows}, "limited")
     model.predict({"source": [[5] * 17] * rows}, "ids")
 counts.append(len(os.listdir(cache)))
-print(json.dumps(counts))
+print(json.dumps([*counts, sorted(set(refused))]))
 """
 
 
-def test_after_the_warm_up_nothing_is_compiled(translator, tmp_path):
-    """The cache of compiled programs gets a file for each: 2 batch sizes × 2 source lengths."""
+@pytest.mark.parametrize("own, limit", [(20, 0), (80, 20)])
+def test_after_the_warm_up_nothing_is_compiled(own, limit, translator, tmp_path):
+    """The cache of compiled programs gets a file for each: 2 batch sizes × 2 source lengths.
+
+    The model truncates longer sources; where it does not, they are refused.
+    """
     tokenizers = [translator.source_tokenizer] * 2
-    compiled = Translator(translator.model, *tokenizers, "greedy", max_length=20, jit_compile=True)
+    compiled = Translator(translator.model, *tokenizers, "greedy", max_length=own, jit_compile=True)
     folder, cache = export(compiled, tmp_path / "out"), tmp_path / "cache"
     cache.mkdir()
-    command = [sys.executable, "-c", XLA, str(folder), str(cache)]
+    command = [sys.executable, "-c", XLA, str(folder), str(cache), str(limit)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == [4, 4]
+    refused = ["text must have at most 20 tokens; got 41"] if limit else []
+    assert json.loads(done.stdout.splitlines()[-1]) == [4, 4, refused]

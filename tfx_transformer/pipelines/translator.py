@@ -88,12 +88,14 @@ class Translator(Pipeline):
         )
         self.predict = graph(lambda text: self.predict_limited(text, max_length), text)
         self.explain = graph(self._explain, text)
+        self.split = graph(self._split, text)
 
     def signatures(self):
         signatures = {
             "serving_default": self.predict,
             "limited": self.predict_limited,  # takes a smaller max_length too
             "ids": self.predict_ids,  # ids outside of the vocabulary are unknown tokens
+            "pieces": self.split,  # only the subwords of the source
         }
         has_attention = self.attend.get_concrete_function().structured_outputs.shape[1] > 0
         return signatures | ({"explain": self.explain} if has_attention else {})
@@ -111,6 +113,12 @@ class Translator(Pipeline):
     def end_rows(self, ids):
         """Source ids (B, ragged) with END."""
         return append_end(ids)
+
+    def _split(self, text):
+        """Strings (B,) → the subwords of the source (B, S), and which were truncated (B,)."""
+        source, truncated = self.read(text)
+        pieces = self.source_tokenizer.to_pieces(source)
+        return {"source_pieces": pieces, "truncated": truncated}
 
     def _decode_ids(self, source, max_length):
         """Source ids (B, S) with END, padded → tokens (B, n_best, T), score, length (B, n_best)."""

@@ -19,29 +19,19 @@ from tfx_transformer.serving.errors import (
     NotFound,
     Overloaded,
     ServingError,
+    TooLarge,
     Unavailable,
 )
 from tfx_transformer.serving.inputs import check_inputs
 from tfx_transformer.serving.lengths import Lengths
 from tfx_transformer.serving.options import ServingOptions
-from tfx_transformer.serving.outputs import join, trim
+from tfx_transformer.serving.outputs import trim
+from tfx_transformer.serving.parts import gather
+from tfx_transformer.serving.signatures import by_name, concrete_functions, read_signature
 from tfx_transformer.serving.streaming import stream_text
 from tfx_transformer.serving.warmup import warm_up
 
-DEFAULT = "serving_default"
-
-
-@dataclass(frozen=True)
-class Signature:
-    """The inputs and outputs of a function of a model."""
-
-    inputs: dict[str, tf.TensorSpec]
-    outputs: dict[str, tf.TensorSpec]
-
-    @property
-    def is_batched(self) -> bool:
-        """Whether all inputs have rows, so that requests can share a batch."""
-        return all(spec.shape.rank for spec in self.inputs.values())
+DEFAULT, PIECES = "serving_default", "pieces"
 
 
 @dataclass(frozen=True)
@@ -70,6 +60,7 @@ class ServedModel:
         kind: a name in PIPELINES.
         options: of the pipeline, as in export.json.
         signatures: by name; all but those with scalar inputs are computed in batches.
+        max_tokens: maximum length of a source with XLA; 0 is the model's own, by truncation.
     """
 
     def __init__(
@@ -92,8 +83,9 @@ class ServedModel:
         functions = concrete_functions(predictor)
         self.signatures = {name: read_signature(f) for name, f in functions.items()}
         self._functions = {name: by_name(function) for name, function in functions.items()}
+        self.max_tokens = max_tokens(self)
         self.lengths = {
-            name: Lengths(signature.inputs, self.options.get("max_length"))
+            name: Lengths(signature.inputs, self.max_tokens or self.options.get("max_length"))
             for name, signature in self.signatures.items()
         }
         self._batched = {
@@ -154,7 +146,7 @@ class ServedModel:
         futures = []
         for rows, group, part in parts:
             try:
-                future = self._pool.submit(self.call, part, signature, group, deadline)
+                future = self._pool.submit(self._answer, part, signature, group, deadline)
             except RuntimeError:  # closed in between
                 future = Future()
                 future.set_exception(Unavailable(f"{self.name} is being closed"))
@@ -224,16 +216,22 @@ class ServedModel:
                 parts.append((rows, group, part | scalars))
         return parts
 
-    def call(
-        self,
-        arrays: dict[str, np.ndarray],
-        signature: str,
-        group: Hashable = 0,
-        deadline: float | None = None,
-    ) -> dict[str, np.ndarray]:
-        """The outputs of arrays that were checked, of one group, and fit in one batch."""
+    def _answer(self, arrays, signature: str, group: Hashable, deadline: float | None):
+        """The outputs of one part of a request."""
         if deadline is not None and time.monotonic() >= deadline:
             raise DeadlineExceeded("the request was not answered in time")
+        if self.max_tokens and "text" in arrays and signature != PIECES:
+            pieces = self._call_alone({"text": arrays["text"]}, PIECES)[0]["source_pieces"]
+            if pieces.shape[1] > self.max_tokens:
+                raise TooLarge(
+                    f"text must have at most {self.max_tokens} tokens; got {pieces.shape[1]}"
+                )
+        return self.call(arrays, signature, group)
+
+    def call(
+        self, arrays: dict[str, np.ndarray], signature: str, group: Hashable = 0
+    ) -> dict[str, np.ndarray]:
+        """The outputs of arrays that were checked, of one group, and fit in one batch."""
         started = time.time()
         rows = next(len(x) for x in arrays.values() if x.ndim)
         try:
@@ -275,68 +273,17 @@ class ServedModel:
             self._release()
 
 
-def gather(parts: list[tuple[np.ndarray, Future]]) -> Future:
-    """One future of the joined outputs; to cancel it cancels the parts."""
-    whole: Future = Future()
-    lock, left = threading.Lock(), len(parts)
+def max_tokens(model: ServedModel) -> int:
+    """The limit of a translator's sources which XLA needs to be ready for few shapes; 0 is none.
 
-    def finish(_) -> None:
-        nonlocal left
-        with lock:
-            left -= 1
-            if left:
-                return
-        if not whole.set_running_or_notify_cancel():
-            return
-        try:
-            whole.set_result(join([(rows, future.result()) for rows, future in parts]))
-        except CancelledError:
-            whole.set_exception(Unavailable("the request was canceled"))
-        except Exception as error:
-            whole.set_exception(error)
-
-    def cancel(_) -> None:
-        if whole.cancelled():
-            for _, future in parts:
-                future.cancel()
-
-    whole.add_done_callback(cancel)
-    for _, future in parts:
-        future.add_done_callback(finish)
-    return whole
-
-
-def concrete_functions(predictor) -> dict[str, Any]:
-    """The functions of a pipeline or of a loaded export, by the names of their signatures."""
-    signatures = predictor.signatures
-    if not callable(signatures):
-        return dict(signatures)
-    return {name: function.get_concrete_function() for name, function in signatures().items()}
-
-
-def read_signature(function) -> Signature:
-    """Names, types and shapes of a concrete function."""
-
-    def specs(tensors):
-        return {key: tf.TensorSpec(x.shape, x.dtype, key) for key, x in tensors.items()}
-
-    return Signature(specs(arguments(function)), specs(function.structured_outputs))
-
-
-def arguments(function) -> dict[str, tf.TensorSpec]:
-    positional, named = function.structured_input_signature
-    return {spec.name: spec for spec in positional} | named
-
-
-def by_name(function) -> Callable:
-    """The concrete function as one of named tensors."""
-    positional, named = function.structured_input_signature
-
-    def call(tensors):
-        values = [tensors[spec.name] for spec in positional]
-        return function(*values, **{name: tensors[name] for name in named})
-
-    return call
+    The model itself truncates at its own length.
+    """
+    limit, own = model.limits.max_length, model.options.get("max_length") or 0
+    if not model.options.get("jit_compile") or "ids" not in model.signatures or not limit < own:
+        return 0
+    if limit and PIECES not in model.signatures:
+        raise ValueError(f"max_length must be 0 for an export without pieces; got {limit}")
+    return limit
 
 
 def first_line(error: Exception) -> str:

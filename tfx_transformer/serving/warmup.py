@@ -60,6 +60,7 @@ def sample(model, signature: str, group: Hashable, rows: int) -> dict[str, np.nd
         if name == "text":
             longest = (*TEXT_BYTES, 2 * TEXT_BYTES[-1])[group]  # type: ignore[index]
             value = b"a " * (min(longest, model.limits.max_characters) // 2)
+            value = value[: model.max_tokens // 2 or None]  # a token has at least one byte
         elif spec.dtype == tf.string:
             value = tf.io.encode_png(np.zeros((8, 8, 3), "uint8")).numpy()
         else:
