@@ -1,6 +1,7 @@
 """Clients of TensorFlow Serving work unchanged: its own stubs against a port of the loopback."""
 
 import re
+import socket
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,8 +26,10 @@ from tensorflow_serving.apis import (
 
 from tfx_transformer.serving import errors
 from tfx_transformer.serving.grpc_server import create_grpc_server
+from tfx_transformer.serving.metrics import Metrics
 from tfx_transformer.serving.options import ServingOptions
 from tfx_transformer.serving.repository import Repository
+from tfx_transformer.serving.server import serve
 
 ROOT = Path(__file__).parents[2]
 STATUS = grpc.StatusCode
@@ -103,6 +106,9 @@ class FakeRepository:
             raise errors.NotFound(f"there is no {name}, version {version}, label {label}")
         return self.model
 
+    def names(self):
+        return ["capitals"]
+
     def statuses(self, name):
         self.get(name)
         return [VersionStatus(3, "AVAILABLE"), VersionStatus(4, "END", "no saved_model.pb")]
@@ -113,9 +119,9 @@ def start():
     """Starts a server with options and returns the repository, both stubs and the server."""
     servers, channels = [], []
 
-    def start(token=None, **options):
+    def start(token=None, metrics=None, **options):
         repository = FakeRepository()
-        server = create_grpc_server(repository, ServingOptions(**options), token)
+        server = create_grpc_server(repository, ServingOptions(**options), token, metrics)
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         servers.append((server, repository))
@@ -211,7 +217,7 @@ def shape(*sizes, **others):
         (make_request(signature="x"), STATUS.NOT_FOUND, "capitals has no signature x"),
         (make_request(outputs=["x"]), STATUS.INVALID_ARGUMENT, "output_filter must .*got x"),
         (make_request(["full"]), STATUS.RESOURCE_EXHAUSTED, "2 requests wait"),
-        (make_request(["broken"]), STATUS.INTERNAL, "^internal error$"),
+        (make_request(["broken"]), STATUS.INTERNAL, "^internal error, request [0-9a-f]{32}$"),
         (bad_tensor(dtype=7, tensor_shape=shape(-1)), STATUS.INVALID_ARGUMENT, "text is no valid"),
         (
             bad_tensor(dtype=1, tensor_shape=shape(2), tensor_content=b"abc"),
@@ -362,6 +368,39 @@ def test_every_call_needs_the_token(start):
             metadata = [("authorization", value)] if value else None
             assert fail(call, request, metadata=metadata)[0] is STATUS.UNAUTHENTICATED
         assert call(request, timeout=FINISHED, metadata=[("authorization", "Bearer secret")])
+
+
+def test_calls_are_logged_without_their_texts_and_counted(start, caplog):
+    metrics = Metrics()
+    _, predictions, _, _ = start(metrics=metrics)
+    caplog.set_level("INFO")
+    metadata = [("x-request-id", "my-id.1")]
+    _, call = predictions.Predict.with_call(make_request(), FINISHED, metadata)
+    assert dict(call.trailing_metadata())["x-request-id"] == "my-id.1"
+    fail(predictions.Predict, make_request(name="other"), metadata=[("x-request-id", "a b")])
+    fail(predictions.Classify, classification_pb2.ClassificationRequest())
+    first, second, third = (record.getMessage() for record in caplog.records)
+    assert re.fullmatch(r"gRPC Predict OK \d+\.\d ms my-id\.1", first)
+    assert re.fullmatch(r"gRPC Predict NOT_FOUND \d+\.\d ms [0-9a-f]{32}", second)
+    assert third.startswith("gRPC unsupported UNIMPLEMENTED")
+    shown = metrics.show().decode()
+    for model, status in (("capitals", "OK"), ("", "NOT_FOUND")):
+        labels = f'method="gRPC",model="{model}",path="Predict"'
+        assert f'serving_requests_total{{{labels},status="{status}"}} 1.0' in shown
+        assert (f"serving_errors_total{{{labels}}} 1.0" in shown) == (status != "OK")
+        assert f"serving_request_seconds_count{{{labels}}} 1.0" in shown
+
+
+def test_a_port_in_use_is_an_error(tmp_path):
+    listener, used = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    with listener, used:
+        port = used.getsockname()[1]
+        with pytest.raises(OSError, match=f"grpc_port must be free; got grpc_port={port}"):
+            serve(listener, {"model": tmp_path}, ServingOptions(), load_nothing, grpc_port=port)
+
+
+def load_nothing(folder):
+    raise ValueError("there is no model")
 
 
 def test_stopping_ends_calls_in_progress_and_refuses_new_ones(start):

@@ -13,7 +13,9 @@ import functools
 import hmac
 import logging
 import math
+import re
 import time
+import uuid
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
@@ -41,23 +43,26 @@ from tfx_transformer.serving.options import ServingOptions
 DEFAULT_SIGNATURE = "serving_default"
 METADATA = "signature_def"  # the only field that TensorFlow Serving has
 MEGABYTE = 1e6
+SANE_ID = re.compile(rb"[\w.:-]{1,128}", re.ASCII)
 OTHER_CALLS = 8  # threads for calls that are no predictions, also when those fill all others
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
-def create_grpc_server(repository, options: ServingOptions, token: str | None = None):
+def create_grpc_server(
+    repository, options: ServingOptions, token: str | None = None, metrics: Any = None
+):
     """A `grpc.Server` without a port, which is not started.
 
     Args:
         repository: of the models.
         options: limits and the longest time of a call.
         token: that calls must have as metadata `authorization: Bearer TOKEN`; None accepts all.
+        metrics: counts the calls, with `count_call`.
     """
     threads = options.max_waiting + OTHER_CALLS
     server = grpc.server(
         ThreadPoolExecutor(threads, "grpc"),
-        interceptors=[CheckToken(token)] if token else [],
         options=[
             ("grpc.max_receive_message_length", int(options.max_body * MEGABYTE)),
             ("grpc.max_send_message_length", -1),
@@ -65,58 +70,77 @@ def create_grpc_server(repository, options: ServingOptions, token: str | None = 
         ],
         maximum_concurrent_rpcs=threads,  # others are refused at once
     )
+    arguments = repository, options, token, metrics
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-        PredictionService(repository, options), server
+        PredictionService(*arguments), server
     )
-    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(repository), server)
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(*arguments), server)
     return server
 
 
-class CheckToken(grpc.ServerInterceptor):
-    """Refuses calls without the token."""
-
-    def __init__(self, token: str):
-        self.expected = f"Bearer {token}".encode()
-
-    def intercept_service(self, continuation, handler_call_details):
-        given = dict(handler_call_details.invocation_metadata).get("authorization", "")
-        if hmac.compare_digest(given.encode(), self.expected):
-            return continuation(handler_call_details)
-        return grpc.unary_unary_rpc_method_handler(refuse)
+class Unauthenticated(ServingError):
+    code = "UNAUTHENTICATED"
 
 
-def refuse(request, context) -> None:
-    context.abort(grpc.StatusCode.UNAUTHENTICATED, "authorization must be Bearer and the token")
+class Unimplemented(ServingError):
+    code = "UNIMPLEMENTED"
+
+
+class Service:
+    """What calls of both services share; arguments as in `create_grpc_server`."""
+
+    def __init__(self, repository, options: ServingOptions, token: str | None, metrics: Any):
+        self.repository, self.options, self.metrics = repository, options, metrics
+        self.authorization = None if token is None else f"Bearer {token}".encode()
+
+    def check(self, metadata: dict[str, str]) -> None:
+        given = metadata.get("authorization", "").encode()
+        if self.authorization and not hmac.compare_digest(given, self.authorization):
+            raise Unauthenticated("the bearer token is missing or wrong")
 
 
 def answer(method):
-    """Gives a failed call the status code of its error; the reason of a defect is only logged."""
+    """A call with its status code, a line in the log, and metrics.
+
+    The reason of a defect is only logged.
+    """
 
     @functools.wraps(method)
     def call(self, request, context):
+        start, code, message = time.perf_counter(), "OK", ""
+        metadata = dict(context.invocation_metadata())
+        identity = metadata.get("x-request-id", "").encode()
+        identity = identity.decode() if SANE_ID.fullmatch(identity) else uuid.uuid4().hex
+        context.set_trailing_metadata([("x-request-id", identity)])
         try:
+            self.check(metadata)
             return method(self, request, context)
         except ServingError as error:
-            code, message = grpc.StatusCode[error.code], str(error)
+            code, message = error.code, str(error)
         except Exception:
-            logger.exception("a call of %s failed", method.__name__)
-            code, message = grpc.StatusCode.INTERNAL, "internal error"
-        context.abort(code, message)
+            log.exception("request %s failed", identity)
+            code, message = "INTERNAL", f"internal error, request {identity}"
+        finally:
+            seconds = time.perf_counter() - start
+            log.info("gRPC %s %s %.1f ms %s", method.__name__, code, 1000 * seconds, identity)
+            if self.metrics is not None:
+                name = request.model_spec.name if hasattr(request, "model_spec") else ""
+                name = name if name in self.repository.names() else ""
+                self.metrics.count_call(method.__name__, name, code, seconds)
+        context.abort(grpc.StatusCode[code], message)
 
     return call
 
 
-def unsupported(self, request, context) -> None:
-    context.abort(grpc.StatusCode.UNIMPLEMENTED, "use Predict")
+@answer
+def unsupported(self, request, context):
+    raise Unimplemented("only Predict, GetModelMetadata and GetModelStatus are implemented")
 
 
-class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+class PredictionService(Service, prediction_service_pb2_grpc.PredictionServiceServicer):
     """Predictions of the models of a repository."""
 
     Classify = Regress = MultiInference = unsupported
-
-    def __init__(self, repository, options: ServingOptions):
-        self.repository, self.options = repository, options
 
     @answer
     def Predict(self, request, context):
@@ -170,13 +194,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return response
 
 
-class ModelService(model_service_pb2_grpc.ModelServiceServicer):
+class ModelService(Service, model_service_pb2_grpc.ModelServiceServicer):
     """The states of the versions of a model."""
 
     HandleReloadConfigRequest = unsupported
-
-    def __init__(self, repository):
-        self.repository = repository
 
     @answer
     def GetModelStatus(self, request, context):

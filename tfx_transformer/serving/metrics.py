@@ -25,12 +25,15 @@ class Metrics:
 
         labels = ["method", "path", "model"]
         self.requests = Counter(
-            "serving_requests", "HTTP requests", [*labels, "status"], registry=self.registry
+            "serving_requests",
+            "Requests",
+            [*labels, "status"],
+            registry=self.registry,
         )
         self.errors = Counter(
-            "serving_errors", "HTTP status 400 or above", labels, registry=self.registry
+            "serving_errors", "Status 400 or above, or not OK", labels, registry=self.registry
         )
-        self.latency = histogram("serving_request_seconds", "HTTP requests", labels, SECONDS)
+        self.latency = histogram("serving_request_seconds", "Time of a request", labels, SECONDS)
         labels = ["model", "signature"]
         self.rows = histogram("serving_rows", "Rows of a request, or of a part of it", labels, ROWS)
         self.batches = histogram(
@@ -63,6 +66,14 @@ class Metrics:
         labels = method, route, scope["state"].get("model", "")
         self.requests.labels(*labels, str(status)).inc()
         if status >= 400:
+            self.errors.labels(*labels).inc()
+        self.latency.labels(*labels).observe(seconds)
+
+    def count_call(self, method: str, model: str, code: str, seconds: float) -> None:
+        """Counts an answered call of gRPC with the name of its status code."""
+        labels = "gRPC", method, model
+        self.requests.labels(*labels, code).inc()
+        if code != "OK":
             self.errors.labels(*labels).inc()
         self.latency.labels(*labels).observe(seconds)
 

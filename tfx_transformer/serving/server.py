@@ -49,10 +49,12 @@ def serve(
     if grpc_port:
         from tfx_transformer.serving.grpc_server import create_grpc_server
 
-        grpc_server = create_grpc_server(repository, options, token)
+        grpc_server = create_grpc_server(repository, options, token, metrics)
         host = address.rpartition(":")[0]
-        if not grpc_server.add_insecure_port(f"{host}:{grpc_port}"):
-            raise OSError(f"grpc_port must be free; got grpc_port={grpc_port}")
+        try:
+            grpc_server.add_insecure_port(f"{host}:{grpc_port}")
+        except RuntimeError:
+            raise OSError(f"grpc_port must be free; got grpc_port={grpc_port}") from None
         grpc_server.start()
         where += f", gRPC {host}:{grpc_port}"
     config = uvicorn.Config(
