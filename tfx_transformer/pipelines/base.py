@@ -13,7 +13,8 @@ from tqdm import tqdm
 from tfx_transformer.checks import check_positive
 from tfx_transformer.pipelines.decode import decoder_options
 
-PARTS = ("model", "tokenizer")  # arguments of a pipeline that are not plain data
+# arguments of a pipeline that are not plain data
+PARTS = ("model", "tokenizer", "image_options")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
-from tfx_transformer.data.images.options import MAX_PIXELS
 from tfx_transformer.data.images.pixels import normalize
 from tfx_transformer.pipelines.base import GeneratedText
 from tfx_transformer.pipelines.decode import (
@@ -42,30 +41,15 @@ class Captioner(ImagePipeline):
         tokenizer: of the captions.
         decoder: a name in DECODERS, or a dict of its options.
         max_length: maximum length of a caption in tokens, END included.
-        crop_ratio, normalization, resize, max_pixels: as in `ImageOptions`, and as in training.
+        image_options: of `ImageOptions`, as in training: resize, crop_ratio, normalization,
+            max_pixels.
     """
 
     kind = "captioner"
     result = Caption
 
-    def __init__(
-        self,
-        model,
-        tokenizer,
-        decoder="beam",
-        max_length=32,
-        crop_ratio=1.0,
-        normalization="imagenet",
-        resize="crop",
-        max_pixels=MAX_PIXELS,
-    ):
-        super().__init__(
-            model,
-            crop_ratio=crop_ratio,
-            normalization=normalization,
-            resize=resize,
-            max_pixels=max_pixels,
-        )
+    def __init__(self, model, tokenizer, decoder="beam", max_length=32, **image_options):
+        super().__init__(model, **image_options)
         check_positive(max_length=max_length)
         self.tokenizer, self.max_length = tokenizer, max_length
         self.decoder, self.seeds = make_decoder(decoder)
@@ -78,8 +62,8 @@ class Captioner(ImagePipeline):
 
     def _encode(self, image):
         """Pixels in 0 … 255 → image features (B, S, C), in float32 for any precision."""
-        features = apply_to_batch(self.model.encode_image, normalize(image, self.normalization))
-        return tf.cast(features, tf.float32)
+        pixels = normalize(image, self.image_options.normalization)
+        return tf.cast(apply_to_batch(self.model.encode_image, pixels), tf.float32)
 
     def _describe(self, features):
         """Image features (B, S, C) → captions, scores, subwords and attention weights."""

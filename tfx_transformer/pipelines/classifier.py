@@ -3,7 +3,6 @@
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
-from tfx_transformer.data.images.options import MAX_PIXELS
 from tfx_transformer.data.images.pixels import normalize
 from tfx_transformer.models.vit import ViT
 from tfx_transformer.pipelines.base import Prediction
@@ -17,32 +16,17 @@ class Classifier(ImagePipeline):
     Args:
         model: images (B, size, size, 3) → logits (B, C); has an `image_size`.
         class_names: C names.
-        crop_ratio, normalization, resize, max_pixels: as in `ImageOptions`, and as in training.
         top_k: number of classes to return, at most C.
         jit_compile: whether XLA compiles the model, once for each batch size.
+        image_options: of `ImageOptions`, as in training: resize, crop_ratio, normalization,
+            max_pixels.
     """
 
     kind = "classifier"
     result = Prediction
 
-    def __init__(
-        self,
-        model,
-        class_names,
-        crop_ratio=1.0,
-        normalization="half",
-        top_k=5,
-        jit_compile=False,
-        resize="crop",
-        max_pixels=MAX_PIXELS,
-    ):
-        super().__init__(
-            model,
-            crop_ratio=crop_ratio,
-            normalization=normalization,
-            resize=resize,
-            max_pixels=max_pixels,
-        )
+    def __init__(self, model, class_names, top_k=5, jit_compile=False, **image_options):
+        super().__init__(model, **image_options)
         check_positive(top_k=top_k)
         check_class_names(class_names, model)
         self.class_names, self.jit_compile = list(class_names), jit_compile
@@ -76,7 +60,7 @@ class Classifier(ImagePipeline):
 
     def _logits(self, image):
         """Pixels in 0 … 255 → logits (B, C)."""
-        return self.model(normalize(image, self.normalization), training=False)
+        return self.model(normalize(image, self.image_options.normalization), training=False)
 
 
 def top_classes(logits, class_names, top_k):

@@ -1,6 +1,7 @@
 """The base of all pipelines of images: from the bytes of files to pixels."""
 
 import abc
+from dataclasses import asdict
 
 import tensorflow as tf
 
@@ -15,15 +16,13 @@ class ImagePipeline(Pipeline):
 
     Args:
         model: has an `image_size`.
-        options: the fields of `ImageOptions`, as in training.
+        image_options: of `ImageOptions`, as in training.
     """
 
-    def __init__(self, model, **options):
+    def __init__(self, model, **image_options):
         super().__init__()
-        read = ImageOptions(**options)
-        self.model, self.crop_ratio, self.normalization = model, read.crop_ratio, read.normalization
-        self.resize, self.max_pixels = read.resize, read.max_pixels
-        size = model.image_size
+        self.model, self.image_options = model, ImageOptions(**image_options)
+        size, read = model.image_size, self.image_options
         encoded = tf.TensorSpec([None], tf.string, name="image")
         images = tf.TensorSpec([None, size, size, 3], tf.float32, name="image")
         how = (size, read.crop_ratio, read.resize, read.max_pixels)
@@ -36,7 +35,8 @@ class ImagePipeline(Pipeline):
         return {"serving_default": self.predict, "images": self.predict_pixels}
 
     def options(self):
-        return super().options() | {"image_size": self.model.image_size}
+        size = {"image_size": self.model.image_size}
+        return super().options() | asdict(self.image_options) | size
 
     @abc.abstractmethod
     def _predict(self, image):

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfx_transformer.checks import check_choice, check_fraction, check_positive
+from tfx_transformer.checks import check_positive
 from tfx_transformer.data.captions.sources import Captions
 from tfx_transformer.data.epochs import BucketedBatches
-from tfx_transformer.data.images.augment import augment_image
+from tfx_transformer.data.images.augment import read_augmented
 from tfx_transformer.data.images.augmentation_options import CAPTION_AUGMENTATION, Augmentation
-from tfx_transformer.data.images.options import MAX_PIXELS, RESIZE
-from tfx_transformer.data.images.pixels import NORMALIZATION, decode, normalize
+from tfx_transformer.data.images.options import ImageOptions
+from tfx_transformer.data.images.pixels import normalize
 from tfx_transformer.data.sources import describe_counts
 from tfx_transformer.data.text.pair_batches import encode_all, find_usable, shift
 from tfx_transformer.data.text.tokenizer import PAD, Tokenizer
@@ -65,12 +65,11 @@ class CaptionBatches(BucketedBatches):
         image_size: height and width; not used with `features`.
         batch_size: smaller if there are fewer captions.
         max_length: maximum number of tokens, END included.
-        normalization: a name in NORMALIZATION.
         augmentation: the random changes of the images; without mixup, cutmix and repeats.
         seed: of the order and of the augmentation.
         features: (N, S, C), the output of a frozen encoder for each image of `captions`; the
             batches then contain these instead of the images.
-        crop_ratio, resize, max_pixels: as in `ImageOptions`.
+        image_options: of `ImageOptions`: resize, crop_ratio, normalization, max_pixels.
     """
 
     def __init__(
@@ -80,18 +79,12 @@ class CaptionBatches(BucketedBatches):
         image_size: int | None,
         batch_size: int = 64,
         max_length: int = 32,
-        normalization: str = "imagenet",
         augmentation: Augmentation = CAPTION_AUGMENTATION,
         seed: int = 0,
         features: np.ndarray | None = None,
-        crop_ratio: float = 1.0,
-        resize: str = "crop",
-        max_pixels: int = MAX_PIXELS,
+        **image_options,
     ):
-        check_positive(batch_size=batch_size, max_length=max_length, max_pixels=max_pixels)
-        check_choice(*NORMALIZATION, normalization=normalization)
-        check_choice(*RESIZE, resize=resize)
-        check_fraction(crop_ratio=crop_ratio)
+        check_positive(batch_size=batch_size, max_length=max_length)
         if augmentation.mixes_images:
             raise ValueError(
                 f"mixup, cutmix and repeats do not apply to captions; got {augmentation}"
@@ -107,9 +100,8 @@ class CaptionBatches(BucketedBatches):
         ids, lengths = tf.gather(ids, usable), lengths[usable]
         image_rows = np.repeat(np.arange(len(captions)), [len(part) for part in captions.texts])
         self.image_rows = image_rows[usable]  # (M) index of the image of each caption
-        self.image_size, self.normalization = image_size, normalization
-        self.augmentation, self.max_pixels = augmentation, max_pixels
-        self.crop_ratio, self.resize = crop_ratio, resize
+        self.image_size, self.augmentation = image_size, augmentation
+        self.options = ImageOptions(**image_options)
         self.inputs, self.targets = (part.to_tensor(PAD).numpy() for part in shift(ids))
         self.batch_size = rows = min(batch_size, len(self.image_rows))
         super().__init__(lengths, dict.fromkeys(best_widths(lengths), rows), seed)
@@ -156,8 +148,5 @@ class CaptionBatches(BucketedBatches):
         return np.array([self.images[row] for row in rows], object)
 
     def _augment(self, encoded, seed, *tokens):
-        image = decode(encoded, self.max_pixels)
-        image = augment_image(
-            image, seed, self.image_size, self.augmentation, self.crop_ratio, self.resize
-        )
-        return normalize(image, self.normalization), seed, *tokens
+        image = read_augmented(encoded, seed, self.image_size, self.augmentation, self.options)
+        return normalize(image, self.options.normalization), seed, *tokens

@@ -8,9 +8,16 @@ import math
 import tensorflow as tf
 
 from tfx_transformer.data.images.augmentation_options import Augmentation
-from tfx_transformer.data.images.pixels import GRAY, resize_and_crop
+from tfx_transformer.data.images.options import ImageOptions
+from tfx_transformer.data.images.pixels import GRAY, decode, resize_and_crop
 
 MAX_MAGNITUDE = 10.0  # of RandAugment
+
+
+def read_augmented(encoded, seed, size: int, augmentation: Augmentation, options: ImageOptions):
+    """The bytes of an image file → (size, size, 3), with all changes of single images."""
+    image = decode(encoded, options.max_pixels)
+    return augment_image(image, seed, size, augmentation, options.crop_ratio, options.resize)
 
 
 def augment_image(

@@ -7,12 +7,12 @@ because mixed images have mixed labels.
 import numpy as np
 import tensorflow as tf
 
-from tfx_transformer.checks import check_choice, check_fraction, check_positive
+from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.data.epochs import EpochBatches
-from tfx_transformer.data.images.augment import augment_image, mix
+from tfx_transformer.data.images.augment import mix, read_augmented
 from tfx_transformer.data.images.augmentation_options import Augmentation
-from tfx_transformer.data.images.options import MAX_PIXELS, RESIZE
-from tfx_transformer.data.images.pixels import NORMALIZATION, decode, normalize
+from tfx_transformer.data.images.options import ImageOptions
+from tfx_transformer.data.images.pixels import normalize
 from tfx_transformer.data.images.sources import Images
 
 DEFAULT = Augmentation()
@@ -28,11 +28,10 @@ class ImageBatches(EpochBatches):
         images: from `load_images`.
         image_size: height and width.
         batch_size: smaller if there are fewer images.
-        normalization: a name in NORMALIZATION.
         augmentation: the random changes of the images.
         seed: of the order and of the augmentation.
-        crop_ratio, resize, max_pixels: as in `ImageOptions`.
         class_weights: "balanced" gives all classes the same total weight, "none" all images.
+        image_options: of `ImageOptions`: resize, crop_ratio, normalization, max_pixels.
     """
 
     signature = (
@@ -46,22 +45,15 @@ class ImageBatches(EpochBatches):
         images: Images,
         image_size: int,
         batch_size: int = 128,
-        normalization: str = "half",
         augmentation: Augmentation = DEFAULT,
         seed: int = 0,
-        crop_ratio: float = 1.0,
-        resize: str = "crop",
-        max_pixels: int = MAX_PIXELS,
         class_weights: str = "none",
+        **image_options,
     ):
-        check_positive(image_size=image_size, batch_size=batch_size, max_pixels=max_pixels)
-        check_choice(*NORMALIZATION, normalization=normalization)
-        check_choice(*RESIZE, resize=resize)
+        check_positive(image_size=image_size, batch_size=batch_size)
         check_choice(*CLASS_WEIGHTS, class_weights=class_weights)
-        check_fraction(crop_ratio=crop_ratio)
-        self.images, self.image_size, self.normalization = images, image_size, normalization
-        self.augmentation, self.seed = augmentation, seed
-        self.crop_ratio, self.resize, self.max_pixels = crop_ratio, resize, max_pixels
+        self.images, self.image_size, self.augmentation = images, image_size, augmentation
+        self.options, self.seed = ImageOptions(**image_options), seed
         counts = np.bincount(images.labels, minlength=len(images.class_names))
         balanced = len(images) / (len(counts) * np.maximum(counts, 1))
         weights = balanced if class_weights == "balanced" else np.ones(len(counts))
@@ -84,14 +76,11 @@ class ImageBatches(EpochBatches):
             yield encoded, self.images.labels[rows[part]], seeds[part]
 
     def map_example(self, encoded, label, seed):
-        image = decode(encoded, self.max_pixels)
-        image = augment_image(
-            image, seed, self.image_size, self.augmentation, self.crop_ratio, self.resize
-        )
+        image = read_augmented(encoded, seed, self.image_size, self.augmentation, self.options)
         return image, tf.one_hot(label, len(self.images.class_names)), seed
 
     def make_batch(self, images, labels, seeds):
         mixup, cutmix = self.augmentation.mixup, self.augmentation.cutmix
         images, labels = mix(images, labels, -seeds[0], mixup, cutmix)
         weights = tf.linalg.matvec(labels, self.class_weights)  # of mixed labels, mixed weights
-        return normalize(images, self.normalization), labels, weights
+        return normalize(images, self.options.normalization), labels, weights

@@ -1,12 +1,11 @@
 """How image files become the input of a model: options, without an import of TensorFlow."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tfx_transformer.checks import check_choice, check_fraction, check_positive
 
 MAX_PIXELS = 2**26
-RESIZE = ("crop", "squash", "pad")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +24,12 @@ class ImageOptions:
     """Images with more pixels are skipped, before they are decoded."""
 
     def __post_init__(self):
-        check_choice(*RESIZE, resize=self.resize)
+        check_choice("crop", "squash", "pad", resize=self.resize)
+        check_choice("half", "imagenet", normalization=self.normalization)
         check_fraction(crop_ratio=self.crop_ratio)
         check_positive(max_pixels=self.max_pixels)
 
     @property
-    def image_options(self) -> dict:
+    def image_options(self) -> dict[str, Any]:
         """These options alone, as arguments of pipelines and batches."""
         return {name: getattr(self, name) for name in ImageOptions.__dataclass_fields__}
