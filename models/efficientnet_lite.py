@@ -129,6 +129,9 @@ class EfficientNetLite0(Serializable, keras.layers.Layer):
         """Layers in the order in which they are applied."""
         return [self.stem, *self.blocks, *([self.head] if self.stage == 9 else [])]
 
+    def input_shapes(self):
+        return None, None, None, 3
+
     def build(self, images_shape):
         shape = (None, None, None, images_shape[-1])
         for layer in self.all_layers():

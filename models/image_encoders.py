@@ -94,7 +94,7 @@ class SmallEncoder(ImageEncoder):
 
 
 class EfficientNetLite0Encoder(ImageEncoder):
-    """EfficientNet-Lite0; `load_efficientnet_lite0` loads weights pretrained on ImageNet.
+    """EfficientNet-Lite0; `load_weights(encoder.network, …)` loads pretrained weights.
 
     Args:
         stage: last stage: 9 gives 1,280 channels for each 32 × 32 pixels, 8 gives 320, and 6 gives

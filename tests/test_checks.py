@@ -8,6 +8,7 @@ from tfx_transformer.checks import (
     check_positive,
     check_rate,
     check_whole,
+    import_extra,
 )
 
 
@@ -60,3 +61,10 @@ def test_a_fraction_is_above_zero_and_at_most_one(value):
     check_fraction(ratio=1)
     with pytest.raises(ValueError, match=f"ratio must lie in 0 < ratio <= 1; got ratio={value!r}"):
         check_fraction(ratio=value)
+
+
+def test_an_optional_package_is_imported_or_named_with_the_command_to_install_it():
+    assert import_extra("os.path", "a file", "convert").sep == "/"
+    match = 'the format x needs the package no_such: pip install no_such, or .*".\\[convert\\]"'
+    with pytest.raises(ImportError, match=match):
+        import_extra("no_such.part", "the format x", "convert")

@@ -10,6 +10,7 @@ from tfx_transformer.files import (
     check_unlocked,
     has_scheme,
     lock_folder,
+    package_file,
     whole_file,
     whole_folder,
     write_file,
@@ -80,3 +81,14 @@ def test_a_second_process_is_refused_until_the_first_is_dead(tmp_path):
     with lock_folder(tmp_path):
         assert json.loads((tmp_path / "lock").read_text())["pid"] == os.getpid()
     assert not (tmp_path / "lock").exists()
+
+
+def test_a_file_of_a_package_is_found_without_an_import(monkeypatch, tmp_path):
+    (tmp_path / "unimported/data").mkdir(parents=True)
+    (tmp_path / "unimported/__init__.py").write_text("raise RuntimeError")
+    (tmp_path / "unimported/data/7.txt").write_text("seven")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert package_file("unimported", "data/*.txt").read_text() == "seven"
+    for package, pattern in (("unimported", "data/8.txt"), ("no_such", "x")):
+        with pytest.raises(ModuleNotFoundError, match=f"{pattern} needs the package {package}"):
+            package_file(package, pattern)

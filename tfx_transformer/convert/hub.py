@@ -7,7 +7,7 @@ find_checkpoint("bert-base-uncased")                # the file with the weights 
 import re
 from pathlib import Path
 
-from tfx_transformer.checks import missing_package
+from tfx_transformer.checks import import_extra
 
 HUB = "hf:"
 CHECKPOINTS = ("model.safetensors", "pytorch_model.bin")  # the first that exists is read
@@ -41,10 +41,7 @@ def find_folder(weights: str | Path) -> Path:
 
 def download(name: str, revision: str | None, files: list[str]) -> Path:
     """Downloads files of a repository, unless they are cached → their folder."""
-    try:
-        import huggingface_hub as hub
-    except ImportError as error:
-        raise missing_package(f"{HUB}{name}", "huggingface_hub", "convert") from error
+    hub = import_extra("huggingface_hub", f"{HUB}{name}", "convert")
     try:
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=files))
     except (OSError, hub.errors.HfHubHTTPError) as error:

@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from tfx_transformer.convert import bert, gpt, mlp_mixer, swin, vit
+from tfx_transformer.convert import bert, efficientnet_lite, gpt, mlp_mixer, swin, vit
 from tfx_transformer.convert.checkpoint import assign_weights, find_layout, read_weights
 from tfx_transformer.convert.hub import find_checkpoint
 from tfx_transformer.convert.layout import Layout
 from tfx_transformer.convert.options import read_options
 from tfx_transformer.models import BERT, GPT, MLPMixer, Swin, ViT, create_model
+from tfx_transformer.models.efficientnet_lite import EfficientNetLite0
 
 LAYOUTS: dict[type, Sequence[Layout]] = {
     BERT: bert.LAYOUTS,
+    EfficientNetLite0: efficientnet_lite.LAYOUTS,
     GPT: gpt.LAYOUTS,
     MLPMixer: mlp_mixer.LAYOUTS,
     Swin: swin.LAYOUTS,
@@ -28,8 +30,9 @@ def load_weights(
     """Loads a checkpoint of another library into a model, all weights or none.
 
     Args:
-        model: a `ViT`, `Swin`, `MLPMixer`, `BERT` or `GPT` with the checkpoint's sizes; see the
-            docstring of the file of the same name for the options that it needs.
+        model: a `ViT`, `Swin`, `MLPMixer`, `BERT`, `GPT` or `EfficientNetLite0` with the
+            checkpoint's sizes; see the docstring of the file of the same name for the options that
+            it needs.
         weights: a file for `read_weights`, a folder with one, `hf:OWNER/NAME` on the Hugging Face
             Hub, or arrays by name.
         head: whether to load the head too; False for another number of classes.

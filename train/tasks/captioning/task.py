@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from tfx_transformer.checks import check_choice
 from tfx_transformer.convert import load_weights
-from tfx_transformer.convert.efficientnet_lite import load_efficientnet_lite0
+from tfx_transformer.convert.efficientnet_lite import packaged_weights
 from tfx_transformer.data import CaptionBatches, Captions, load_captions, train_tokenizer
 from tfx_transformer.models import MODELS
 from tfx_transformer.models.image_encoders import BACKBONES
@@ -96,10 +96,9 @@ class CaptioningTask(Task):
         defaults = {"freeze": True} if weights else {}
         options = {"encoder": encoder, "vocab_size": self.tokenizer.vocab_size}
         model = self.create_model(defaults, **options)
-        if weights and encoder["kind"] == "vit":
-            load_weights(model.image_encoder.network, weights, head=False)
-        elif weights and encoder["kind"] != "keras":  # which takes them as an option
-            load_efficientnet_lite0(model.image_encoder, None if weights == PACKAGE else weights)
+        if weights and encoder["kind"] != "keras":  # which takes them as an option
+            file = packaged_weights() if weights == PACKAGE else weights
+            load_weights(model.image_encoder.network, file, head=False)
         return model
 
     def greedy(self, model) -> Captioner:

@@ -211,23 +211,25 @@ def test_a_batch_holds_pictures_or_what_a_frozen_encoder_sees_of_them(caption_re
     assert task.units_per_batch == pytest.approx(task.data.lengths.sum() / 9)
 
 
-@pytest.mark.parametrize("weights, path", [("package", None), ("lite0.pth", "lite0.pth")])
+@pytest.mark.parametrize("weights, path", [("package", "its.pth"), ("lite0.pth", "lite0.pth")])
 def test_the_encoder_s_weights_come_from_the_package_or_a_file(
     caption_recipe_of, weights, path, monkeypatch
 ):
     asked = []
-    monkeypatch.setattr(captioning, "load_efficientnet_lite0", lambda *own: asked.append(own))
+    monkeypatch.setattr(captioning, "packaged_weights", lambda: "its.pth")
+    monkeypatch.setattr(captioning, "load_weights", lambda *own, head: asked.append(own))
     encoder = {"kind": "efficientnet_lite0", "stage": 2}
     recipe = caption_recipe_of(
         model=ModelOptions.of("show_attend_tell", "test", encoder=encoder, freeze=True),
         weights=weights,
     )
     model = model_of(recipe)
-    assert asked == [(model.image_encoder, path)]
+    assert asked == [(model.image_encoder.network, path)]
 
 
 def test_with_weights_the_encoder_is_frozen_unless_it_is_said(caption_recipe_of, monkeypatch):
-    monkeypatch.setattr(captioning, "load_efficientnet_lite0", lambda *own: None)
+    monkeypatch.setattr(captioning, "packaged_weights", lambda: "its.pth")
+    monkeypatch.setattr(captioning, "load_weights", lambda *own, head: None)
     encoder = {"kind": "efficientnet_lite0", "stage": 2}
     for freeze, frozen in (({}, True), ({"freeze": False}, False)):
         own = ModelOptions.of("show_attend_tell", "test", encoder=encoder, **freeze)
