@@ -35,6 +35,12 @@ def read_weights(path: str | Path) -> dict[str, np.ndarray]:
         return load_file(path)
 
 
+def weights_by_name(model: Any) -> dict[str, Any]:
+    """The weights of a model by their paths below it."""
+    root = posixpath.commonpath([weight.path for weight in model.weights])
+    return {posixpath.relpath(weight.path, root): weight for weight in model.weights}
+
+
 def find_layout(layouts: Sequence[Layout], weights: Mapping[str, np.ndarray], model: Any) -> Layout:
     """The layout whose pattern matches the weights."""
     for layout in layouts:
@@ -62,9 +68,7 @@ def assign_weights(
         if not is_ignored:
             arrays |= layout.split(name, np.asarray(array), model)
     values, kept, problems = [], [], []
-    root = posixpath.commonpath([weight.path for weight in model.weights])
-    for weight in model.weights:
-        name = posixpath.relpath(weight.path, root)
+    for name, weight in weights_by_name(model).items():
         is_head = name.startswith(layout.model_head)
         if is_head and not head:
             kept.append(name)

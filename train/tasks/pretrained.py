@@ -5,13 +5,13 @@ vocabulary and the sizes. Image classifiers start from another run or a checkpoi
 new, if the classes are.
 """
 
-import posixpath
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tfx_transformer.convert import find_checkpoint, load_weights, read_normalization, read_options
+from tfx_transformer.convert.checkpoint import weights_by_name
 from tfx_transformer.data import Tokenizer
 from tfx_transformer.data.images.pixels import NORMALIZATION
 from tfx_transformer.data.text.wordpiece import WordPiece
@@ -94,9 +94,3 @@ def copy_weights(source: dict[str, Any], model) -> list[str]:
             )
         own[name].assign(source[name])
     return [name for name in own if name not in source]
-
-
-def weights_by_name(model) -> dict[str, Any]:
-    """The weights by their paths below the model."""
-    root = posixpath.commonpath([weight.path for weight in model.weights])
-    return {posixpath.relpath(weight.path, root): weight for weight in model.weights}
