@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.data.images.options import Augmentation
 from tfx_transformer.train.cli import main
 from tfx_transformer.train.options import DecodingOptions
 from tfx_transformer.train.recipe import ADAMW, ModelOptions, OptimizerOptions

@@ -8,7 +8,7 @@ import importlib
 _NAMES = {
     "captions.batches": ("CaptionBatches",),
     "captions.sources": ("Captions", "load_captions"),
-    "images.augmentation_options": ("Augmentation",),
+    "images.options": ("Augmentation",),
     "images.batches": ("ImageBatches",),
     "images.sources": ("Images", "load_images"),
     "text.labeled": ("Labeled", "load_labeled"),

@@ -12,7 +12,7 @@ from keras import ops
 
 from tfx_transformer.data import END, PAD, START, CaptionBatches, Captions
 from tfx_transformer.data.captions.batches import best_widths
-from tfx_transformer.data.images.augmentation_options import CAPTION_AUGMENTATION
+from tfx_transformer.data.images.options import CAPTION_AUGMENTATION
 
 MEAN, DEVIATION = 0.485, 0.229  # of the red channel of ImageNet
 LONGEST, SIZE = 14, 8

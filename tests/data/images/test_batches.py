@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
 from tfx_transformer.data.images.batches import ImageBatches
+from tfx_transformer.data.images.options import Augmentation
 from tfx_transformer.data.images.pixels import decode_batch
 from tfx_transformer.data.images.sources import Images
 

@@ -15,8 +15,7 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.data.captions.sources import Captions
 from tfx_transformer.data.epochs import BucketedBatches
 from tfx_transformer.data.images.augment import read_augmented
-from tfx_transformer.data.images.augmentation_options import CAPTION_AUGMENTATION, Augmentation
-from tfx_transformer.data.images.options import ImageOptions
+from tfx_transformer.data.images.options import CAPTION_AUGMENTATION, Augmentation, ImageOptions
 from tfx_transformer.data.images.pixels import normalize
 from tfx_transformer.data.sources import describe_counts
 from tfx_transformer.data.text.pair_batches import encode_all, find_usable, shift

@@ -7,8 +7,7 @@ import math
 
 import tensorflow as tf
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
-from tfx_transformer.data.images.options import ImageOptions
+from tfx_transformer.data.images.options import Augmentation, ImageOptions
 from tfx_transformer.data.images.pixels import GRAY, decode, resize_and_crop
 
 MAX_MAGNITUDE = 10.0  # of RandAugment

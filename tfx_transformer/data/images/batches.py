@@ -10,8 +10,7 @@ import tensorflow as tf
 from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.data.epochs import EpochBatches
 from tfx_transformer.data.images.augment import mix, read_augmented
-from tfx_transformer.data.images.augmentation_options import Augmentation
-from tfx_transformer.data.images.options import ImageOptions
+from tfx_transformer.data.images.options import Augmentation, ImageOptions
 from tfx_transformer.data.images.pixels import normalize
 from tfx_transformer.data.images.sources import Images
 

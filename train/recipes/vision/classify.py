@@ -13,7 +13,7 @@ Result:  80.0 % on CIFAR-10 (JPEG files) with --minutes 20, in 19 min 55 s
 
 from dataclasses import replace
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.data.images.options import Augmentation
 from tfx_transformer.train.recipe import ADAMW, ModelOptions
 from tfx_transformer.train.tasks.classification import ClassificationData, ClassificationRecipe
 

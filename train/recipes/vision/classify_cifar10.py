@@ -12,7 +12,7 @@ Result:  82.6 % of the test set, top 5 98.6 %
 
 from dataclasses import replace
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.data.images.options import Augmentation
 from tfx_transformer.train.recipe import ADAMW, ModelOptions
 from tfx_transformer.train.tasks.classification import ClassificationData, ClassificationRecipe
 

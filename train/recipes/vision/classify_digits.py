@@ -9,7 +9,7 @@ Result:  100 % of the 177 scans of the test set, 98.5 % of the 197 of the valida
 
 from dataclasses import replace
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.data.images.options import Augmentation
 from tfx_transformer.train.recipe import ADAMW, ModelOptions
 from tfx_transformer.train.tasks.classification import ClassificationData, ClassificationRecipe
 

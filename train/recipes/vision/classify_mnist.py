@@ -9,7 +9,7 @@ Result:  98.0 % of the 500 scans of the test set, 98.0 % of the 500 of the valid
 
 from dataclasses import replace
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.data.images.options import Augmentation
 from tfx_transformer.train.recipe import ModelOptions
 from tfx_transformer.train.tasks.classification import (
     ADAMW,

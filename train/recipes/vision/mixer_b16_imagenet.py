@@ -10,7 +10,7 @@ Result:  not measured; the paper reports 76.4 %
 
 from dataclasses import replace
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.data.images.options import Augmentation
 from tfx_transformer.train.recipe import ModelOptions
 from tfx_transformer.train.recipes.vision.vit_s16_imagenet import RECIPE as VIT
 

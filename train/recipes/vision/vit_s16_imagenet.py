@@ -10,7 +10,7 @@ Result:  not measured; the paper reports 76.5 % after 90 epochs
 
 from dataclasses import replace
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
+from tfx_transformer.data.images.options import Augmentation
 from tfx_transformer.train.recipe import ADAMW, ModelOptions
 from tfx_transformer.train.tasks.classification import ClassificationData, ClassificationRecipe
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tfx_transformer.data.images.augmentation_options import CAPTION_AUGMENTATION, Augmentation
-from tfx_transformer.data.images.options import ImageOptions
+from tfx_transformer.data.images.options import CAPTION_AUGMENTATION, Augmentation, ImageOptions
 from tfx_transformer.train.options import DecodingOptions
 from tfx_transformer.train.recipe import ModelOptions, Recipe
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tfx_transformer.data.images.augmentation_options import Augmentation
-from tfx_transformer.data.images.options import ImageOptions
+from tfx_transformer.data.images.options import Augmentation, ImageOptions
 from tfx_transformer.train.recipe import ADAMW, ModelOptions, OptimizerOptions, Recipe
 
 
