@@ -54,12 +54,7 @@ def plan_run(task: Task, folder: Path, begin: float) -> Task:
     """The task with a recipe for its time, which is also written to the folder.
 
     Of the recipes that the task proposes, from small to large, it is the largest that makes enough
-    steps.
-
-    Args:
-        task: with its data; its recipe has `minutes`.
-        folder: of the run; gets the tokenizers, recipe.json and plan.json.
-        begin: when the run began, by `time.perf_counter()`.
+    steps. The run began at `begin`, by `time.perf_counter()`.
     """
     found: Any = None
     seconds = 60 * task.recipe.minutes
@@ -108,10 +103,7 @@ def with_steps(recipe: Recipe, steps: int, evaluations: int) -> Recipe:
 def time_task(task: Task, least: int = 8, seconds: float = 6.0) -> dict[str, float]:
     """Seconds of a training step, of an evaluation and of the final test.
 
-    Args:
-        task: with its data and batches.
-        least: number of steps to time.
-        seconds: time of these steps.
+    At least so many steps, and for so many seconds, are timed.
     """
     recipe, accumulate = task.recipe, task.recipe.optimizer.accumulate
     keras.utils.set_random_seed(recipe.seed)

@@ -120,12 +120,7 @@ class Run:
 
 
 def load_run(folder, task: str | None = None) -> Run:
-    """The recipe, task and model of a run folder.
-
-    Args:
-        folder: of the run.
-        task: the task that it must be of; None accepts any.
-    """
+    """The recipe, task and model of a run folder, which must be of `task`, if one is given."""
     folder = Path(folder)
     checkpoints = Checkpoints(folder / "checkpoints")
     is_finished = (folder / "model.keras").exists()

@@ -60,12 +60,7 @@ TIMM = (  # regular expression of architectures, our model, its variant
 
 
 def read_options(name: str, checkpoint: str | Path) -> dict[str, Any]:
-    """The options of a model from the config.json beside its weights.
-
-    Args:
-        name: a name in MODELS.
-        checkpoint: the file with the weights.
-    """
+    """The options of a model in MODELS, from the config.json beside its weights."""
     path = Path(checkpoint).parent / "config.json"
     if not path.exists():
         return {}
@@ -117,10 +112,7 @@ def count_weights(options: dict[str, Any]) -> int:
 def read_normalization(checkpoint: str | Path) -> tuple[list[float], list[float]] | None:
     """Mean and standard deviation of pixels from 0 to 1 in training; None if not stored.
 
-    Hugging Face stores them in preprocessor_config.json, timm in config.json.
-
-    Args:
-        checkpoint: the file with the weights.
+    Hugging Face stores them in preprocessor_config.json, timm in config.json, beside the weights.
     """
     fields = (
         ("preprocessor_config.json", "image_mean", "image_std"),

@@ -65,12 +65,8 @@ class Vocabulary:
         return np.concatenate([table, np.zeros_like(table[:1])])[indices]
 
     def bias(self, bias: np.ndarray, predicts_pad: bool = True) -> np.ndarray:
-        """(their V,) in our order; MASKED for tokens that they lack or share.
-
-        Args:
-            bias: added to their logits.
-            predicts_pad: whether padding has a probability in their softmax.
-        """
+        """The bias of their logits (their V,) in our order; MASKED for tokens that they lack or
+        share, and for padding if it has no probability in their softmax."""
         order = self.order
         is_new = np.array([i is not None and i not in order[:n] for n, i in enumerate(order[:4])])
         is_new[0] &= predicts_pad

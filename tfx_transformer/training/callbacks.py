@@ -119,11 +119,7 @@ class StopAtNaN(keras.callbacks.Callback):
 
 
 class MetricsLog:
-    """The metrics of a run, one JSON object per line; a repeated step replaces its line.
-
-    Args:
-        path: of the file, `metrics.jsonl` in a run folder.
-    """
+    """The metrics of a run, one JSON object per line; a repeated step replaces its line."""
 
     def __init__(self, path):
         self.path = Path(path)

@@ -14,15 +14,11 @@ from tfx_transformer.untrusted import read_npz
 
 
 class Checkpoints:
-    """The checkpoints of one run in a folder.
+    """The checkpoints of one run in a folder, of which the latest `keep` stay.
 
     `step_<number>.npz` follow each evaluation; `stopped_<number>.npz` is written between two
     evaluations when a run is stopped, and removed by the next checkpoint; `best.npz` has the best
     score so far. A damaged file is reported and renamed to `<name>.damaged`.
-
-    Args:
-        folder: of the files.
-        keep: number of latest checkpoints to keep.
     """
 
     def __init__(self, folder, keep: int = 5):

@@ -8,13 +8,9 @@ BINS = 15  # of the calibration error
 def classification_scores(probabilities, labels, class_names) -> dict:
     """Top-1 and top-5 accuracy, loss, calibration error and the accuracy of each class.
 
-    Accuracies are in percent, the loss in nats. The calibration error (arXiv:1706.04599) is the
-    mean difference, 0 to 1, between confidence and accuracy over bins of similar confidence.
-
-    Args:
-        probabilities: (N, C).
-        labels: (N,), from 0 to C - 1.
-        class_names: C names.
+    Of probabilities (N, C) and labels (N,), for the names of the C classes. Accuracies are in
+    percent, the loss in nats. The calibration error (arXiv:1706.04599) is the mean difference, 0 to
+    1, between confidence and accuracy over bins of similar confidence.
     """
     probabilities, labels = np.asarray(probabilities, "float64"), np.asarray(labels)
     if probabilities.shape != (len(labels), len(class_names)) or not len(labels):

@@ -10,12 +10,7 @@ import keras
 
 
 class Stopped(KeyboardInterrupt):
-    """A run was stopped by a signal; it can be continued.
-
-    Args:
-        number: of the signal.
-        message: what was kept, and how to continue.
-    """
+    """A run was stopped by a signal; the message says how to continue it."""
 
     def __init__(self, number: int, message: str = "stopped"):
         super().__init__(message)
@@ -26,10 +21,8 @@ class StopSignals(keras.callbacks.Callback):
     """Handles SIGINT and SIGTERM while it is entered (`with`), in the main thread.
 
     Inside of `deferred()` the first signal only sets `number`, and, as a callback of `fit`, ends
-    training after the current step; everywhere else, and the second time, it raises `Stopped`.
-
-    Args:
-        accumulate: batches per step.
+    training after the current step, which is `accumulate` batches; everywhere else, and the second
+    time, it raises `Stopped`.
     """
 
     def __init__(self, accumulate: int = 1):

@@ -11,11 +11,7 @@ SCALAR = tf.compat.v1.SummaryMetadata(
 
 
 class TensorBoardLog:
-    """Writes metrics as TensorBoard event files.
-
-    Args:
-        folder: `tensorboard` in a run folder.
-    """
+    """Writes metrics as TensorBoard event files."""
 
     def __init__(self, folder: Path):
         self.writer = tf.summary.create_file_writer(str(folder))

@@ -38,10 +38,8 @@ def plot_attention(weights, path, queries=None, keys=None, title="", names=NAMES
 
     Args:
         weights: (T, S); the colors begin at 0, so that equal weights look equal.
-        path: the file to write.
         queries: labels of the T queries, subwords as in a tokenizer's pieces, or other labels.
         keys: labels of the S keys.
-        title: the text above the plot.
         names: what the queries and the keys are.
     """
     weights = check_array("TS", 0, weights=weights)

@@ -79,8 +79,6 @@ def plot_regions(image, weights, pieces, path, title="") -> Path:
         image: the captioned image.
         weights: (T, R, C), the attention from each word to each region.
         pieces: the T words.
-        path: the file to write.
-        title: the text above the plot.
     """
     (image,) = check_images(image=[image])
     weights = check_array("TRC", 0, weights=weights)

@@ -149,13 +149,7 @@ class Task(abc.ABC):
     def plot(self, run, what: str, to=None, layer=-1, word=None, format="png") -> list[Path]:
         """The learning curves of the run, and the plots of the task's plots.py for an input.
 
-        Args:
-            run: from `load_run`.
-            what: a text or an image file, depending on the task.
-            to: folder of the pictures; `pictures` in the run's folder if None.
-            layer: which block or layer with attention: 1 is the first, -1 the last.
-            word: for translators, the source word whose attention is plotted.
-            format: "png", "svg" or "pdf".
+        The arguments are those of the command `plot`.
         """
         from tfx_transformer.visualization.curves import plot_curves
 

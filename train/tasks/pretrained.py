@@ -32,10 +32,7 @@ def find_tokenizer(weights: str) -> Tokenizer | WordPiece:
 def pretrained_options(weights: str, name: str, task: str) -> dict[str, Any]:
     """The options of the model `name` that fit pretrained weights, where they are known.
 
-    Args:
-        weights: a run folder, or a checkpoint of another library.
-        name: a name in MODELS.
-        task: the task that a run must be of.
+    A run must be of this task.
     """
     if not is_run(weights):
         return read_options(name, find_checkpoint(weights))

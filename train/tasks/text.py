@@ -116,11 +116,7 @@ class PlainTextTask(Task):
 class TokenEvaluator(Evaluator):
     """Log-probability, perplexity and accuracy on the first batches of the validation set.
 
-    Args:
-        task: gives the data and the number of batches to use at each evaluation.
-        model: the model that is trained.
-        sample: a function without arguments → samples.
-        shown: number of samples to print.
+    `sample` returns samples, of which `shown` are printed.
     """
 
     def __init__(self, task: PlainTextTask, model, sample: Callable[[], list[str]], shown: int):

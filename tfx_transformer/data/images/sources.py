@@ -125,11 +125,7 @@ def select_images(
 ) -> tuple[list[str], Sequence[bytes], dict[str, str]]:
     """Names, encoded images and {name: reason} of the skipped ones; unchecked if source is lazy.
 
-    Args:
-        source: from `read_examples`.
-        rows: {name: row} of the images.
-        feature: name of the image in an example.
-        max_pixels: images with more pixels are skipped.
+    The source is from `read_examples`, `rows` are {name: row} of the images.
     """
     if not isinstance(source, dict):
         return list(rows), LazyImages(source, list(rows.values()), feature), {}

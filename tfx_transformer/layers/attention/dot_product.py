@@ -22,11 +22,9 @@ def scaled_dot_product_scores(q, k):
 
 
 def masked_softmax(scores, mask=None):
-    """Softmax over the keys, in float32; a row without an allowed key is all zeros.
+    """Softmax of scores (…, T, S) over the keys, in float32; a row without an allowed key is zeros.
 
-    Args:
-        scores: (…, T, S).
-        mask: boolean, broadcastable to the scores; True = may attend.
+    The mask is boolean, True = may attend, and broadcastable to the scores.
     """
     scores = ops.cast(scores, "float32")
     if mask is None:
