@@ -165,7 +165,6 @@ def training_cases(name, rng):
             depth=depth,
             num_heads=heads,
             mlp_dim=4 * dim,
-            projection="dense",
         )
         optimizer = FusedAdam(1e-4, weight_decay=0.05)
         cases[contender] = fit_case(model, data, optimizer, loss, contender == "ours + XLA")

@@ -6,7 +6,7 @@ No attention and no position embedding: the weights that mix patches depend on t
 all images have one size.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import keras
 from keras import ops
@@ -75,7 +75,6 @@ class MLPMixer(ImageModel):
         token_mlp_dim: width of the MLP over the patches of a channel.
         mlp_dim: width of the MLP over the channels of a patch.
         channels: color channels of the images.
-        projection: embed patches by a convolution or a dense layer; both compute the same.
         activation: activation of the MLPs.
         norm: a name in NORM, or a dict of its options.
         dropout: dropout rate of embedded patches and of each block's MLPs.
@@ -95,7 +94,6 @@ class MLPMixer(ImageModel):
         token_mlp_dim: int,
         mlp_dim: int,
         channels: int = 3,
-        projection: Literal["conv", "dense"] = "conv",
         activation: str = "gelu",
         norm: str | dict[str, Any] = "layer",
         dropout: float = 0.0,

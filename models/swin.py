@@ -8,7 +8,7 @@ zeros, which attention masks. (The published code does not mask the padding of w
 equal only where windows fill the grid.)
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import keras
 from keras import ops
@@ -105,7 +105,6 @@ class Swin(ImageModel):
         window: height and width of a window in cells; every second block shifts windows by half.
         patch_size: height and width of a patch.
         channels: color channels of the images.
-        projection: embed patches by a convolution or a dense layer; both compute the same.
         activation: activation of the feed-forward layers.
         norm: a name in NORM, or a dict of its options.
         dropout: dropout rate of embedded patches and of each block's layers.
@@ -126,7 +125,6 @@ class Swin(ImageModel):
         window: int = 7,
         patch_size: int = 4,
         channels: int = 3,
-        projection: Literal["conv", "dense"] = "conv",
         activation: str = "gelu",
         norm: str | dict[str, Any] = "layer",
         dropout: float = 0.0,

@@ -90,7 +90,6 @@ class ViT(ImageModel):
         patch_size: height and width of a patch; None embeds images by convolutions instead.
         conv_depth: number of convolutions, if `patch_size` is None.
         channels: color channels of the images.
-        projection: embed patches by a convolution or a dense layer; both compute the same.
         num_tokens: class tokens: 0, 1, or 2 for a distilled model, with the mean of two heads.
         pool: input of the head: None is the class token, or the mean if there is none; "mean" of
             the patches after the last norm; "mean_first" before it; "sequence" is their learned
@@ -119,7 +118,6 @@ class ViT(ImageModel):
         patch_size: int | None = None,
         conv_depth: int = 1,
         channels: int = 3,
-        projection: Literal["conv", "dense"] = "conv",
         num_tokens: int = 1,
         pool: Literal["mean", "mean_first", "sequence"] | None = None,
         position: str | dict[str, Any] = "learned",

@@ -79,7 +79,7 @@ SAMPLES = {
     ),
     "PatchEmbedding": (
         (4, 6, 3),
-        {"patch_size": 2, "dim": 10, "projection": "dense", "initializer": "he_normal"},
+        {"patch_size": 2, "dim": 10, "initializer": "he_normal"},
     ),
     "RMSNorm": (TOKENS, {"epsilon": 1e-2}),
     "RelativePosition": (HEADS, {"max_distance": 2}),

@@ -48,10 +48,9 @@ def test_the_padding_must_be_in_the_vocabulary(pad_id):
         TokenEmbedding(V, D, pad_id=pad_id)
 
 
-@pytest.mark.parametrize("projection", ["conv", "dense"])
-def test_patches_are_projected_row_by_row(projection, draw, randomize):
+def test_patches_are_projected_row_by_row(draw, randomize):
     images = draw(B, HEIGHT, WIDTH, C)
-    layer = randomize(PatchEmbedding(P, D, projection), images)
+    layer = randomize(PatchEmbedding(P, D), images)
     kernel, bias = convert_to_numpy(layer.kernel), convert_to_numpy(layer.bias)
     rows, columns = HEIGHT // P, WIDTH // P
     assert layer.grid(images.shape) == (rows, columns)
@@ -64,14 +63,12 @@ def test_patches_are_projected_row_by_row(projection, draw, randomize):
     np.testing.assert_allclose(convert_to_numpy(layer(images)), expected, atol=1e-5)
 
 
-def test_both_projections_give_the_same(draw, randomize):
+def test_it_is_a_convolution_whose_stride_is_its_size(draw, randomize):
     images = draw(B, HEIGHT, WIDTH, C)
-    conv = randomize(PatchEmbedding(P, D, "conv"), images)
-    dense = randomize(PatchEmbedding(P, D, "dense"), images)
-    dense.set_weights(conv.get_weights())
-    np.testing.assert_allclose(
-        convert_to_numpy(dense(images)), convert_to_numpy(conv(images)), atol=1e-5
-    )
+    layer = randomize(PatchEmbedding(P, D), images)
+    convolved = ops.conv(images, layer.kernel, strides=P, data_format="channels_last")
+    expected = convert_to_numpy(convolved).reshape(B, -1, D) + convert_to_numpy(layer.bias)
+    np.testing.assert_allclose(convert_to_numpy(layer(images)), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("height", "width"), [(7, 8), (6, 9)])
@@ -88,8 +85,6 @@ def test_the_grid_of_an_unknown_size_is_unknown():
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="got patch_size=0"):
         PatchEmbedding(0, D)
-    with pytest.raises(ValueError, match="unknown projection 'linear'; known: conv, dense"):
-        PatchEmbedding(P, D, projection="linear")
     with pytest.raises(ValueError, match="got num_tokens=0"):
         ClassToken(0)
     with pytest.raises(ValueError, match="got vocab_size=-5"):

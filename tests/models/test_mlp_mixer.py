@@ -43,8 +43,7 @@ def model(randomize, images):
 
 def test_it_is_its_definition_in_numpy(randomize, draw):
     images = draw(2, 12, 12, 3)
-    options = dict(image_size=12, projection="dense")
-    model = randomize(create_model("mlp_mixer", "test", num_classes=5, **options), images)
+    model = randomize(create_model("mlp_mixer", "test", num_classes=5, image_size=12), images)
     w = {v.path.split("/", 1)[1]: numpy(v).astype("float64") for v in model.weights}
 
     def norm(x, name):

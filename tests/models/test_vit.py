@@ -22,7 +22,6 @@ LARGE = {"l16": 304_326_632, "h14": 632_045_800}
 COMPACT = {"cct_2_3x2": 283_723, "cct_7_3x1": 3_760_139}
 KINDS = {
     "patches": {},
-    "dense": {"projection": "dense"},
     "distilled": {"num_tokens": 2},
     "mean": {"num_tokens": 0, "layer_scale": 0.1},
     "mean beside tokens": {"num_tokens": 2, "pool": "mean"},
@@ -153,7 +152,7 @@ def test_without_positions_the_order_of_patches_does_not_matter(randomize, image
 
 def test_it_is_its_definition_in_loops(randomize, draw):
     """Patches, positions, the class token first; the block has its own test."""
-    options = dict(depth=1, num_heads=1, projection="dense")
+    options = dict(depth=1, num_heads=1)
     images = draw(2, 16, 16, 3)
     model = randomize(create_model("vit", "test", num_classes=5, **options), images)
     w = {v.path.split("/", 1)[1]: np.asarray(v.value) for v in model.weights}

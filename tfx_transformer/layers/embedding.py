@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_choice, check_positive
+from tfx_transformer.checks import check_positive
 from tfx_transformer.config import Serializable
 
 
@@ -61,15 +61,12 @@ class PatchEmbedding(Serializable, keras.layers.Layer):
     Args:
         patch_size: P; divides height and width.
         dim: D.
-        projection: "conv", a P×P convolution with stride P, or "dense", a reshape and a matrix
-            product; equal results from equal weights.
         initializer: of the kernel (P, P, C, D).
     """
 
-    def __init__(self, patch_size, dim, projection="conv", initializer="glorot_uniform", **kwargs):
+    def __init__(self, patch_size, dim, initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         check_positive(patch_size=patch_size, dim=dim)
-        check_choice("conv", "dense", projection=projection)
 
     def build(self, images_shape):
         self.grid(images_shape)
@@ -93,24 +90,14 @@ class PatchEmbedding(Serializable, keras.layers.Layer):
         return height and height // self.patch_size, width and width // self.patch_size
 
     def call(self, images):
-        patches = (
-            self.project_patches(images) if self.projection == "dense" else self.convolve(images)
-        )
-        return ops.add(patches, self.bias)
-
-    def convolve(self, images):
-        x = ops.conv(images, self.kernel, strides=self.patch_size, data_format="channels_last")
-        return ops.reshape(x, (-1, ops.shape(x)[1] * ops.shape(x)[2], self.dim))  # (B, N, D)
-
-    def project_patches(self, images):
         _, height, width, channels = ops.shape(images)
         size = self.patch_size
         rows, columns = height // size, width // size
         x = ops.reshape(images, (-1, rows, size, columns, size * channels))
         x = ops.transpose(x, (0, 1, 3, 2, 4))  # (B, rows, columns, P, P·C)
         x = ops.reshape(x, (-1, size * size * channels))  # (B·N, P·P·C)
-        x = ops.matmul(x, ops.reshape(self.kernel, (-1, self.dim)))
-        return ops.reshape(x, (-1, rows * columns, self.dim))
+        x = ops.matmul(x, ops.reshape(self.kernel, (-1, self.dim)))  # faster than a convolution
+        return ops.add(ops.reshape(x, (-1, rows * columns, self.dim)), self.bias)
 
 
 class ClassToken(Serializable, keras.layers.Layer):
