@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_transformer.data import END, PAD, START, UNK, encode_source
+from tfx_transformer.data import END, PAD, START, UNK
 from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import Translator
 from tfx_transformer.pipelines.translator import power_of_two
@@ -30,7 +30,7 @@ def test_decoding_with_a_cache_gives_the_tokens_of_the_whole_model(translator):
     greedy = Translator(
         translator.model, translator.source_tokenizer, translator.target_tokenizer, "greedy", 12
     )
-    source = encode_source(translator.source_tokenizer, tf.constant(["old big dog"]), 12)
+    source = translator.encode(tf.constant(["old big dog"]))
     target = [START]
     for _ in range(12):
         inputs = {"source": source, "target": tf.constant([target])}
@@ -138,7 +138,7 @@ def test_xla_gives_the_same_translations(translator):
         max_length=12,
         jit_compile=True,
     )
-    source = encode_source(translator.source_tokenizer, tf.constant(["red cat", "cat"]), 12)
+    source = translator.encode(tf.constant(["red cat", "cat"]))
     expected, outputs = translator.predict_ids(source), compiled.predict_ids(source)
     np.testing.assert_array_equal(outputs["tokens"], expected["tokens"])
     np.testing.assert_allclose(outputs["score"], expected["score"], atol=1e-4)

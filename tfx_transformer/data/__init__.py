@@ -15,7 +15,7 @@ _NAMES = {
     "text.labeled_batches": ("LabeledBatches",),
     "text.language": ("LanguageBatches", "language_tokenizer", "load_text"),
     "text.masking": ("MaskedBatches",),
-    "text.pair_batches": ("PairBatches", "append_end", "encode_source", "shift"),
+    "text.pair_batches": ("PairBatches", "append_end", "shift"),
     "text.pairs": ("Pairs", "load_pairs"),
     "text.tokenizer": ("END", "PAD", "START", "UNK", "Tokenizer", "train_tokenizer"),
     "text.wordpiece": ("WordPiece",),

@@ -26,13 +26,13 @@ class DecodingCall:
     constant: Any  # state that depends on the source only, (N, …)
     carry: Any  # state before the first step, (N, …)
     batch_size: Any  # B, a whole number or a scalar tensor
-    rows_per_sentence: int
     max_length: Any  # a whole number or a scalar tensor
     start_id: int
     end_id: int
     pad_id: int
-    forced: Any  # (N, max_length or more) tokens, PAD where the decoder is free; or None
-    limit: Any  # (B,) lengths at which sentences are cut off
+    rows_per_sentence: int = 1
+    forced: Any = None  # (N, max_length or more) tokens, PAD where the decoder is free
+    limit: Any = None  # (B,) lengths at which sentences are cut off
     index: Any = 0  # number of forced tokens that were read before the first step
     log_prob: Any = 0.0  # (N,) of these tokens
 

@@ -1,11 +1,12 @@
-"""Greedy decoding."""
+"""Greedy decoding, and the loop that it shares with sampling: one token per row and step."""
 
 from dataclasses import dataclass
 
 from keras import ops
 
+from tfx_transformer.decoding.constraints import MIN_LOG_PROB
 from tfx_transformer.decoding.decoder import Decoder
-from tfx_transformer.decoding.rows import decode_rows
+from tfx_transformer.decoding.loop import decode_loop, gather_one, set_position
 
 
 @dataclass(frozen=True)
@@ -17,3 +18,32 @@ class GreedyDecoder(Decoder):
 
     def search(self, call):
         return decode_rows(self, call, lambda allowed, index: ops.argmax(allowed, axis=-1))
+
+
+def decode_rows(decoder, call, choose):
+    """Decode with `choose(allowed (N, V), index) -> tokens (N,)`; results (B, n_best, …)."""
+    limit = ops.repeat(call.limit, call.rows_per_sentence, axis=0)  # (N,)
+    rows = {
+        "tokens": call.first_tokens(),
+        "log_prob": call.log_prob,
+        "length": ops.broadcast_to(ops.cast(call.index, "int32"), (call.num_rows,)),
+    }
+
+    def advance(index, rows, carry):
+        log_probs, allowed, carry = decoder.advance(call, rows["tokens"], carry, index)
+        token = ops.cast(choose(allowed, index), "int32")
+        required, is_required = call.required_tokens(gather_one(allowed, token), index)
+        token = ops.where(is_required, required, token)
+        rows = {
+            "tokens": set_position(rows["tokens"], token, index + 1),
+            "log_prob": rows["log_prob"] + ops.maximum(gather_one(log_probs, token), MIN_LOG_PROB),
+            "length": rows["length"] + 1,
+        }
+        is_last = ops.logical_or(token == call.end_id, rows["length"] >= limit)
+        return rows, is_last, carry
+
+    rows = decode_loop(advance, rows, limit < 1, call.carry, call.index)
+    shape = (call.batch_size, call.rows_per_sentence)
+    tokens = ops.reshape(rows["tokens"], (*shape, 1 + call.max_length))
+    log_prob, length = ops.reshape(rows["log_prob"], shape), ops.reshape(rows["length"], shape)
+    return {"tokens": tokens, "score": log_prob, "log_prob": log_prob, "length": length}

@@ -9,8 +9,8 @@ from keras import ops
 from tfx_transformer.checks import check_fraction, check_positive, check_whole
 from tfx_transformer.decoding.constraints import is_allowed
 from tfx_transformer.decoding.decoder import Decoder
+from tfx_transformer.decoding.greedy import decode_rows
 from tfx_transformer.decoding.loop import gather_one
-from tfx_transformer.decoding.rows import decode_rows
 
 
 def temperature_weights(log_probs, temperature):

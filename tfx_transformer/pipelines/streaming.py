@@ -84,13 +84,10 @@ class TextStream:
             constant={},
             carry=carry,
             batch_size=1,
-            rows_per_sentence=1,
             max_length=self.model.max_length,
             start_id=START,
             end_id=END,
             pad_id=PAD,
-            forced=None,
-            limit=None,
         )
         _, allowed, carry = self.decoder.advance(call, known, carry, index)
         return self.decoder.choose(allowed, random)[0], carry

@@ -4,7 +4,6 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from tfx_transformer.checks import check_positive
 
@@ -88,7 +87,7 @@ def check_files(files: tuple[str, ...]) -> None:
 
 def read_image_file(path: str, pipeline) -> tuple[bytes, str]:
     """An image file as it is read for training, or b"" and the reason."""
-    from tfx_transformer.data.images.files import read_images
+    from tfx_transformer.data.images.files import read_file, read_images
     from tfx_transformer.data.images.options import MAX_PIXELS
 
     options = getattr(pipeline, "options", {})  # of an export
@@ -98,14 +97,6 @@ def read_image_file(path: str, pipeline) -> tuple[bytes, str]:
     reason = reasons.get(path, "unreadable")
     reason = reason if reason.startswith("unreadable") else f"unreadable ({reason})"
     return (images[path], "") if path in images else (b"", reason)
-
-
-def read_file(path: str) -> bytes:
-    """The content of a file, at most one byte more than an image may have."""
-    from tfx_transformer.data.images.files import MAX_BYTES
-
-    with Path(path).open("rb") as file:
-        return file.read(MAX_BYTES + 1)
 
 
 def read_picture(pipeline, path: str):

@@ -15,7 +15,6 @@ from tfx_transformer.data import (
     PairBatches,
     Pairs,
     append_end,
-    encode_source,
     load_pairs,
     shift,
     train_tokenizer,
@@ -233,15 +232,9 @@ def test_evaluation_has_a_fixed_order(pairs, tokenizers):
 def test_sources_are_encoded_for_decoding_as_in_training(data, tokenizers):
     (inputs, _, _) = next(iter(data.dataset()))
     texts = tokenizers[0].decode(inputs["source"])
-    ids = encode_source(tokenizers[0], texts)
+    ids = append_end(tokenizers[0].encode(texts)).to_tensor(PAD)
     np.testing.assert_array_equal(ids, inputs["source"][:, : ids.shape[1]])
     assert not np.any(inputs["source"][:, ids.shape[1] :])
-
-
-def test_a_source_is_truncated_to_the_maximum_length_with_its_end(tokenizers):
-    text = "man running " * 9
-    ids = encode_source(tokenizers[0], [text, ""], max_length=6).numpy().tolist()
-    assert ids == [tokenizers[0].encode_list([text])[0][:5] + [END], pad([END], 6)]
 
 
 def test_keras_trains_and_evaluates_on_the_batches(data, tokenizers):

@@ -59,7 +59,7 @@ def open_files(path: Path, known: str) -> Iterator[tuple[list[str], Callable[[st
     if not path.exists():
         raise FileNotFoundError(f"no such file or folder: {path}")
     if path.is_dir():
-        yield _visible(_walk(path)), lambda name: _read_start((path / name).open("rb"))
+        yield _visible(_walk(path)), lambda name: read_file(path / name)
         return
     if path.suffix.lower() != ".zip":
         raise unknown_source(path, known)
@@ -68,8 +68,8 @@ def open_files(path: Path, known: str) -> Iterator[tuple[list[str], Callable[[st
     lock = threading.Lock()  # in older Pythons, parallel reads of a zip file fail
 
     def read(name: str) -> bytes:
-        with lock:
-            return _read_start(archive.open(name))
+        with lock, archive.open(name) as file:
+            return file.read(MAX_BYTES + 1)
 
     with archive:
         if any(entry.flag_bits & 1 for entry in archive.infolist()):
@@ -93,8 +93,9 @@ def _walk(folder: Path) -> Iterator[str]:
         yield from ((inner / name).as_posix() for name in files)
 
 
-def _read_start(file) -> bytes:
-    with file:
+def read_file(path: str | Path) -> bytes:
+    """The content of a file, up to `MAX_BYTES + 1`."""
+    with Path(path).open("rb") as file:
         return file.read(MAX_BYTES + 1)
 
 

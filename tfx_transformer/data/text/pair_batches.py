@@ -33,14 +33,6 @@ def append_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
     return tf.concat([ids, end], axis=1)
 
 
-def encode_source(tokenizer: Tokenizer, strings, max_length: int | None = None) -> tf.Tensor:
-    """Strings (B) → source ids (B, S) as in training, truncated to `max_length`, END included."""
-    ids = tokenizer.encode(strings)
-    if max_length is not None:
-        ids = ids[:, : max_length - 1]
-    return append_end(ids).to_tensor(PAD)
-
-
 def encode_all(tokenizer: Tokenizer, strings: Sequence[str], chunk: int = 8192) -> tf.RaggedTensor:
     """Strings (N) → ids (N, ragged) without START and END, kept where tf.data runs."""
     with tf.device("CPU:0"):
