@@ -17,6 +17,7 @@ LEVELS = [  # of packages and loose modules, from the bottom up; "" is the packa
 SIDEWAYS = {  # imports between packages of one level, and why
     ("export", "pipelines"): "an export is made from a pipeline",
     ("export", "serving"): "an export has warm-up requests and settings of TensorFlow Serving",
+    ("export", "convert"): "the names of CTranslate2's weights, which are also loaded",
     ("convert", "pipelines"): "Marian and CTranslate2 models come with tokenizers, as a Translator",
     ("serving", "export"): "exports are what is served",
     ("serving", "pipelines"): "their results, and streams of text",

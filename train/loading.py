@@ -10,13 +10,10 @@ from tfx_transformer.train.tasks import TASKS, load_task
 
 
 def load_pipeline(folder, task: str | None = None, **options) -> Any:
-    """A pipeline, or an export that is called like one.
+    """A pipeline, or an export that is called like one, which must be of `task`, if one is given.
 
-    Args:
-        folder: of a run or an export; or what a task's `from_checkpoint` can read, also as
-            hf:OWNER/NAME.
-        task: the task that it must be of; None accepts any.
-        options: of the pipeline, as in PipelineOptions.
+    The folder is of a run or an export, or what a task's `from_checkpoint` can read, also as
+    hf:OWNER/NAME; options are those of PipelineOptions.
     """
     folder = find_folder(folder)
     if is_export(folder):

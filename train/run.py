@@ -127,13 +127,8 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
 def evaluate(folder, data: Sequence[str] = (), **options) -> dict[str, Any]:
     """Scores a run on its test set, or on other data.
 
-    With the recipe's own test set and options the scores of a finished run are also written to
-    test.json.
-
-    Args:
-        folder: of the run.
-        data: another test set; one source or several files, depending on the task.
-        options: of the pipeline, as in PipelineOptions.
+    Other data are one source or several files, depending on the task; options are those of the
+    pipeline. Without either, the scores of a finished run are also written to test.json.
     """
     run = load_run(folder)
     scores = run.task.test(run, data, **options)

@@ -75,3 +75,20 @@ def test_missing_and_wrongly_shaped_arrays_are_reported(draw):
     assert layout().pop_weight({}, "last_norm/scale", (2,), None)[1] == [
         "last_norm/scale of the model has no counterpart in some weights"
     ]
+
+
+def test_weights_are_stored_as_they_are_loaded():
+    rng = np.random.default_rng(0)
+    shapes = {"query/kernel": (4, 6), "key_value/kernel": (4, 12), "key_value/bias": (12,)}
+    ours = {f"block_3/self_attention/{name}": rng.normal(size=x) for name, x in shapes.items()}
+    ours |= {"patches/kernel": rng.normal(size=(2, 2, 3, 5)), "last_norm/scale": np.ones(5)}
+    stored = layout().stored_arrays(ours, None)
+    assert stored.keys() == {FUSED, "net.blocks.3.attn.qkv.bias", "net.stem.weight"}
+    joint = [ours[f"block_3/self_attention/{name}/kernel"].T for name in ("query", "key_value")]
+    np.testing.assert_allclose(stored[FUSED], np.concatenate(joint), rtol=1e-6)
+    arrays = layout().split(FUSED, stored[FUSED], None)
+    value, problems = layout().pop_weight(
+        arrays, "block_3/self_attention/key_value/kernel", (4, 12), None
+    )
+    np.testing.assert_allclose(value, ours["block_3/self_attention/key_value/kernel"], rtol=1e-6)
+    assert not problems and list(arrays) == [f"{FUSED}[query]"]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from keras import ops
 
 KERNEL_AXES = {2: (1, 0), 4: (3, 2, 0, 1)}  # (in, out) and (P, P, C, D) in PyTorch's order
 TORCH = {"kernel": "weight", "bias": "bias", "scale": "weight", "offset": "bias"}
@@ -144,3 +145,14 @@ class Layout:
                     array = array.transpose(np.argsort(self.axes(weight, array.ndim)))
                 parts.append(array.reshape(shape).astype("float32"))
         return None if problems else np.concatenate(parts, axis), problems
+
+    def stored_arrays(self, weights: dict[str, Any], model) -> dict[str, np.ndarray]:
+        """Our weights by name → the arrays of a checkpoint, where the family has them."""
+        arrays: dict[str, list[np.ndarray]] = {}
+        for weight, variable in weights.items():
+            value = np.array(ops.convert_to_numpy(variable), "float32")
+            value = value.transpose(self.axes(weight, value.ndim))
+            names = self.stored_names(weight, model)
+            for name, part in zip(names, np.split(value, len(names) or 1), strict=False):
+                arrays.setdefault(name.partition("[")[0], []).append(part)  # fused parts in order
+        return {name: np.concatenate(parts) for name, parts in arrays.items()}

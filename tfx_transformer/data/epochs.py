@@ -80,13 +80,7 @@ class EpochBatches(abc.ABC):
 
 
 class BucketedBatches(EpochBatches):
-    """Batches of examples of similar length, padded to a few lengths.
-
-    Args:
-        lengths: (N) of the examples.
-        sizes: {length: rows of a batch}; see `epoch_batches`.
-        seed: of the order; None for the order of the data.
-    """
+    """Batches of examples of similar length, padded to a few lengths; see `epoch_batches`."""
 
     def __init__(self, lengths: np.ndarray, sizes: dict[int, int], seed: int | None):
         self.lengths, self.sizes, self.seed = lengths, sizes, seed

@@ -23,6 +23,8 @@ import numpy as np
 from keras import ops
 
 from tfx_transformer.checks import check_positive, import_extra
+from tfx_transformer.convert.checkpoint import weights_by_name
+from tfx_transformer.convert.ctranslate2 import CTRANSLATE2
 from tfx_transformer.data.text.tokenizer import END, PAD, START, UNK
 from tfx_transformer.decoding import BeamDecoder, SamplingDecoder
 from tfx_transformer.decoding.constraints import MASKED
@@ -131,17 +133,13 @@ def make_spec(translator: Translator, max_positions: int):
         pre_norm=model.norm_first,
         activation=getattr(specs.common_spec.Activation, ACTIVATIONS[model.activation]),
     )
-    for part, block in zip(spec.encoder.layer, model.encoder, strict=True):
-        set_block(part, block)
-    for part, block in zip(spec.decoder.layer, model.decoder, strict=True):
-        set_block(part, block)
-        set_dense(part.attention.linear[0], block.context_attention.query)
-        set_dense(part.attention.linear[1], block.context_attention.key_value)
-        set_dense(part.attention.linear[2], block.context_attention.out)
-        set_norm(part.attention.layer_norm, block.cross_norm)
-    if model.norm_first:
-        set_norm(spec.encoder.layer_norm, model.encoder_norm)
-        set_norm(spec.decoder.layer_norm, model.decoder_norm)
+    arrays = CTRANSLATE2.stored_arrays(weights_by_name(model), model)
+
+    def set_array(part, name, _):
+        if name in arrays:
+            setattr(part, name.rpartition("/")[2], arrays[name])
+
+    specs.model_spec.visit_spec(spec, set_array)
     spec.encoder.embeddings[0].weight = array(model.source_embedding.table)
     spec.decoder.embeddings.weight = array(model.target_embedding.table)
     set_positions(spec.encoder, model.source_position, model.dim, max_positions)
@@ -157,28 +155,6 @@ def make_spec(translator: Translator, max_positions: int):
     spec.validate()
     spec.optimize()  # writes tied weights once
     return spec
-
-
-def set_block(part, block) -> None:
-    """Self-attention and feed-forward layer, of encoder and decoder blocks alike."""
-    attention = block.self_attention
-    set_dense(part.self_attention.linear[0], attention.query, attention.key_value)
-    set_dense(part.self_attention.linear[1], attention.out)
-    set_norm(part.self_attention.layer_norm, block.self_norm)
-    set_dense(part.ffn.linear_0, block.mlp.up)
-    set_dense(part.ffn.linear_1, block.mlp.down)
-    set_norm(part.ffn.layer_norm, block.mlp_norm)
-
-
-def set_dense(part, *layers) -> None:
-    """One or more layers with the same input as one layer: kernels (in, out) → (out, in)."""
-    part.weight = np.concatenate([array(layer.kernel).T for layer in layers])
-    if layers[0].use_bias:
-        part.bias = np.concatenate([array(layer.bias) for layer in layers])
-
-
-def set_norm(part, norm) -> None:
-    part.gamma, part.beta = array(norm.scale), array(norm.offset)
 
 
 def set_output(part, model) -> None:

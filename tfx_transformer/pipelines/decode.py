@@ -14,15 +14,8 @@ from tfx_transformer.decoding import DECODERS, Decoder, SamplingDecoder
 def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=None):
     """Decodes a batch → tokens (B, n_best, max_length), score and length (B, n_best).
 
-    Args:
-        model: has `initial_state` and `step`.
-        decoder: an instance of a class in DECODERS.
-        inputs: model inputs without the target.
-        batch_size: B.
-        max_length: number of tokens to reserve for each sequence, END included.
-        limit: (B,) a smaller maximum length for each sequence.
-        prefix: (B, P) forced first tokens, padded. Those before the first PAD of any row are read
-            in one pass.
+    The inputs are those of the model without the target; `limit` and `prefix` are as in `Decoder`.
+    Tokens of the prefix before the first PAD of any row are read in one pass.
     """
     values = [(variable, ops.copy(variable)) for variable in model.variables]
     options = {"limit": limit, "prefix": prefix}

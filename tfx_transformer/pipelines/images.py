@@ -12,12 +12,7 @@ from tfx_transformer.runtime import graph
 
 
 class ImagePipeline(Pipeline):
-    """A pipeline whose items are image files; a subclass defines `_predict`.
-
-    Args:
-        model: has an `image_size`.
-        image_options: of `ImageOptions`, as in training.
-    """
+    """A pipeline whose items are image files; a subclass defines `_predict`."""
 
     def __init__(self, model, **image_options):
         super().__init__()

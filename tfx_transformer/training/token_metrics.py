@@ -9,12 +9,8 @@ from tfx_transformer.training.metrics import perplexity
 
 
 class TokenMetrics:
-    """Log-probability, perplexity and accuracy of a model on target tokens (B, T); traced once.
-
-    Args:
-        model: inputs → logits (B, T, V).
-        data: its `dataset()` gives batches of (inputs, targets, weights).
-    """
+    """Log-probability, perplexity and accuracy of a model, inputs → logits (B, T, V), on the target
+    tokens of batches (inputs, targets, weights); traced once."""
 
     def __init__(self, model, data):
         self.model, self.loss = model, TokenCrossentropy(reduction=None)

@@ -20,14 +20,7 @@ import tensorflow as tf
 from tfx_transformer.checks import check_choice, check_positive, check_whole
 from tfx_transformer.data.buckets import EMPTY, Batch
 from tfx_transformer.data.epochs import EpochBatches
-from tfx_transformer.data.text.tokenizer import (
-    END,
-    PAD,
-    START,
-    UNK,
-    Tokenizer,
-    train_sentencepiece,
-)
+from tfx_transformer.data.text.tokenizer import END, PAD, START, UNK, Tokenizer, train_sentencepiece
 
 MAX_LINE = 8192  # characters; longer lines are split to train a tokenizer
 SYMBOLS = ["\n", "\t"]  # pieces of the vocabulary: SentencePiece would change them to spaces

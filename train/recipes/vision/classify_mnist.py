@@ -10,12 +10,8 @@ Result:  98.0 % of the 500 scans of the test set, 98.0 % of the 500 of the valid
 from dataclasses import replace
 
 from tfx_transformer.data.images.options import Augmentation
-from tfx_transformer.train.recipe import ModelOptions
-from tfx_transformer.train.tasks.classification import (
-    ADAMW,
-    ClassificationData,
-    ClassificationRecipe,
-)
+from tfx_transformer.train.recipe import ADAMW, ModelOptions
+from tfx_transformer.train.tasks.classification import ClassificationData, ClassificationRecipe
 
 RECIPE = ClassificationRecipe(
     data=ClassificationData(source="embedded:mnist", batch_size=64),

@@ -13,11 +13,7 @@ from tfx_transformer.train.tasks.pretrained import (
     find_tokenizer,
     pretrained_options,
 )
-from tfx_transformer.train.tasks.text import (
-    load_tokenizer,
-    sentence_tokenizer,
-    stored_tokenizer,
-)
+from tfx_transformer.train.tasks.text import load_tokenizer, sentence_tokenizer, stored_tokenizer
 from tfx_transformer.train.tasks.text_classification import TextClassificationData
 from tfx_transformer.training.strategy import check_replicas
 

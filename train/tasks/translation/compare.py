@@ -20,12 +20,7 @@ GROUPS = 5  # of sentences, from short to long
 def compare(runs: Sequence[Run], to) -> tuple[str, Path]:
     """Scores runs on their common test set, one after the other, on this machine.
 
-    Args:
-        runs: from `load_run`; each is called by its folder's name.
-        to: folder of the table, `comparison.md`, and the picture, `bleu_by_length.png`.
-
-    Returns:
-        The table, as Markdown, and the path of the picture.
+    Writes comparison.md and bleu_by_length.png → the table, as Markdown, and the picture's path.
     """
     names = [run.folder.resolve().name for run in runs]
     if len(set(names)) < len(names):
