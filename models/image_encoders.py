@@ -6,8 +6,8 @@
     IMAGE_ENCODERS.make({"kind": "keras", "backbone": "VGG19", "weights": "imagenet"})
 
 Pixels are -1 to 1, the normalization "half". Every encoder has `dim`, the width C of a feature
-vector, and `grid(image_size)`. With `trainable=False` it always runs in inference mode: its batch
-statistics do not change.
+vector, and `grid(height, width)`. With `trainable=False` it always runs in inference mode: its
+batch statistics do not change.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from pathlib import Path
 import keras
 from keras import ops
 
-from tfx_transformer.checks import check_choice, check_positive
+from tfx_transformer.checks import check_choice
 from tfx_transformer.config import Serializable
 from tfx_transformer.models.efficientnet_lite import ConvNorm, EfficientNetLite0
 from tfx_transformer.models.vit import ViT
@@ -34,7 +34,7 @@ class ImageEncoder(Serializable, keras.layers.Layer):
     """Images (B, h, w, 3) → features (B, S, C), row by row, S = rows · columns.
 
     A subclass creates `network`, which returns features (B, S, C) or a map of them, and sets `dim`,
-    C, and `stride`, the pixels from one feature to the next; or defines `grid_shape`.
+    C, and `stride`, the pixels from one feature to the next; or defines `grid`.
     """
 
     def build(self, images_shape):
@@ -53,13 +53,8 @@ class ImageEncoder(Serializable, keras.layers.Layer):
         """Layers from input to output, as in `BaseModel`."""
         return [[self.network]]
 
-    def grid(self, image_size):
-        """Rows and columns of features of an image: (height, width), or one number for both."""
-        height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
-        check_positive(height=height, width=width)
-        return self.grid_shape(height, width)
-
-    def grid_shape(self, height, width):
+    def grid(self, height, width):
+        """Rows and columns of features of an image."""
         return -(-height // self.stride), -(-width // self.stride)
 
 
@@ -134,7 +129,7 @@ class ViTEncoder(ImageEncoder):
     def layer_groups(self):
         return self.network.layer_groups()
 
-    def grid_shape(self, height, width):
+    def grid(self, height, width):
         return self.network.grid((None, height, width, 3))
 
 
@@ -167,7 +162,7 @@ class KerasEncoder(ImageEncoder):
         pixels = (images + 1) * 127.5  # 0 … 255
         return self.network(self.preprocess(pixels), training=training)
 
-    def grid_shape(self, height, width):
+    def grid(self, height, width):
         return self.network.compute_output_shape((None, height, width, 3))[1:3]
 
 

@@ -141,7 +141,7 @@ class ShowAttendTell(RecurrentModel):
 
     def grid(self):
         """Rows and columns of the features."""
-        return self.image_encoder.grid(self.image_size)
+        return self.image_encoder.grid(self.image_size, self.image_size)
 
     def encode_image(self, image, training=None):
         """(B, h, w, 3) → features (B, S, C)."""

@@ -44,6 +44,16 @@ def stream_lines(path: Path) -> Iterator[str]:
         raise ValueError(f"{path} is not a valid gzip file ({error})") from error
 
 
+def read_tsv(path: Path, columns: str) -> Iterator[tuple[str, str]]:
+    """The two columns of a file, such as "text<TAB>label"; blank lines are ignored."""
+    for number, line in enumerate(read_lines(path), 1):
+        parts = line.split("\t")
+        if len(parts) == 2:
+            yield parts[0], parts[1]
+        elif line.strip():
+            raise ValueError(f"{path}, line {number}: must be {columns}; got {len(parts) - 1} tabs")
+
+
 def describe_counts(skipped: Mapping[str, int]) -> str:
     """{reason: count} as "2 empty source, 1 empty target", or "none"."""
     return ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "none"

@@ -53,16 +53,9 @@ def time_left(seconds: float) -> str:
 class Progress(keras.callbacks.Callback):
     """Shows step, loss, speed and time left: a bar on a terminal, a line every 30 s in a log.
 
-    The time left includes the evaluations and the final test, as soon as one was made.
-
-    Args:
-        total_steps: of the run.
-        step: steps done before.
-        units_per_batch: target tokens, on average, or images.
-        unit: their name.
-        accumulate: batches per step.
-        eval_steps: steps between two evaluations.
-        test_ratio: expected time of the final test, in evaluations.
+    A batch has so many units, which are target tokens or images, and a step `accumulate` batches.
+    The time left includes the evaluations and the final test, as soon as an evaluation was made;
+    the test is expected to take `test_ratio` times as long.
     """
 
     def __init__(

@@ -100,11 +100,6 @@ def fit_size(image, side: float) -> tuple[float, float]:
     return side * min(1, max(0.2, width / height)), side * min(1, max(0.2, height / width))
 
 
-def to_gray(image) -> np.ndarray:
-    """The brightness (h, w) of an image (h, w, 3)."""
-    return np.clip(image @ (0.299, 0.587, 0.114), 0, 1)
-
-
 def plot_image(axes, image, interpolation=None, **style):
     """Plots an image without ticks and frame, smooth if it has few pixels."""
     axes.set(xticks=(), yticks=())
@@ -115,7 +110,8 @@ def plot_image(axes, image, interpolation=None, **style):
 
 def plot_overlay(axes, image, weights, top: float, **style):
     """A heat map of weights (R, S), from 0 to `top`, smooth over the image in gray."""
-    extent = plot_image(axes, to_gray(image), cmap="gray", vmin=0, vmax=1).get_extent()
+    brightness = np.clip(image @ (0.299, 0.587, 0.114), 0, 1)  # (h, w)
+    extent = plot_image(axes, brightness, cmap="gray", vmin=0, vmax=1).get_extent()
     return plot_image(axes, weights, extent=extent, vmin=0, vmax=top or 1, **style)
 
 

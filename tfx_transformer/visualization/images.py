@@ -113,11 +113,8 @@ def plot_distances(distances, path, title="") -> Path:
 def plot_similarities(similarity, grid: tuple[int, int], path, title="") -> Path:
     """For each position a small map of its similarity to all positions of the grid.
 
-    In grids of more than 14 rows or columns, only every second, third … position has a map.
-
-    Args:
-        similarity: (N, N), from `position_similarity`.
-        grid: R and S, with R·S = N.
+    The similarity is (N, N), from `position_similarity`. In grids of more than 14 rows or columns,
+    only every second, third … position has a map.
     """
     similarity = check_array("NN", -math.inf, similarity=similarity)
     check_grid(len(similarity), grid)

@@ -31,12 +31,7 @@ def token_attention(weights, grid: tuple[int, int], num_tokens: int = 1) -> np.n
     """Attention from the class tokens to the patches, per head: (H, N, N) → (H, R, S).
 
     The mean over the class tokens, or over all patches if there are none. Attention to class
-    tokens is left out.
-
-    Args:
-        weights: (H, N, N), one layer of one image.
-        grid: R and S.
-        num_tokens: number of class tokens, which come first among the N.
+    tokens is left out. `grid` is R and S.
     """
     weights = check_array("HNN", 0, weights=weights)
     check_grid(weights.shape[1], grid, num_tokens)
@@ -59,12 +54,7 @@ def mean_attention_distance(
 
     The distance between patches, weighted by attention, averaged over the queries (figure 7 of
     arXiv:2010.11929). Class tokens are left out; a patch that attends only to them counts as 0.
-
-    Args:
-        maps: the layers, each (H, N, N).
-        grid: R and S.
-        patch_size: pixels from one patch to the next.
-        num_tokens: number of class tokens, which come first among the N.
+    `patch_size` is the number of pixels from one patch to the next.
     """
     check_above_zero(patch_size=patch_size)
     means = []
@@ -90,12 +80,9 @@ def position_similarity(positions) -> np.ndarray:
 def first_filters(kernel, count: int) -> np.ndarray:
     """The first principal components of the patch embedding filters: (count, P, P, C) in 0..1.
 
-    In order of falling variance. Each is scaled by its largest weight, which is made positive;
-    0.5 stands for a weight of zero (figure 7 of arXiv:2010.11929).
-
-    Args:
-        kernel: (P, P, C, D).
-        count: maximum number of components; D filters have D - 1 around their mean.
+    Of a kernel (P, P, C, D), in order of falling variance, at most D - 1. Each is scaled by its
+    largest weight, which is made positive; 0.5 stands for a weight of zero (figure 7 of
+    arXiv:2010.11929).
     """
     kernel = check_array("PPCD", -math.inf, kernel=kernel)
     check_positive(count=count)

@@ -19,7 +19,7 @@ from pathlib import Path
 import tensorflow_datasets as tfds
 
 from tfx_transformer.checks import check_choice
-from tfx_transformer.data.sources import check_path, describe_counts, read_lines, unknown_source
+from tfx_transformer.data import sources
 from tfx_transformer.data.splits import SPLITS, assign_split
 from tfx_transformer.data.text.emoji_names import emoji_languages
 from tfx_transformer.data.tfds import class_features, find_builder, require_prepared, stored_splits
@@ -43,7 +43,7 @@ class Labeled:
     def __str__(self) -> str:
         return (
             f"{self.name}: {len(self):,} texts of {len(set(self.labels)):,} classes; "
-            f"skipped: {describe_counts(self.skipped)}"
+            f"skipped: {sources.describe_counts(self.skipped)}"
         )
 
 
@@ -91,33 +91,25 @@ def _clean(name, pairs: Iterable[tuple[str, str]], split, hold_out, skipped) -> 
             texts.append(text)
             labels.append(label)
     if not texts:
-        raise ValueError(f"{name} has no text with a label; skipped: {describe_counts(counts)}")
+        raise ValueError(
+            f"{name} has no text with a label; skipped: {sources.describe_counts(counts)}"
+        )
     if split == "train" and len(set(labels)) < 2:
         raise ValueError(f"{name} must have at least two classes; got {labels[0]!r}")
     return Labeled(name, texts, labels, dict(counts))
 
 
 def _read_file(spec) -> Iterator[tuple[str, str]]:
-    path = check_path(spec, KNOWN)
-    for kind, read in ((".tsv", _read_tsv), (".csv", _read_csv)):
-        if path.name.endswith((kind, f"{kind}.gz")):
-            return read(path)
-    raise unknown_source(spec, KNOWN)
-
-
-def _read_tsv(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(read_lines(path), 1):
-        parts = line.split("\t")
-        if len(parts) == 2:
-            yield parts[0], parts[1]
-        elif line.strip():
-            raise ValueError(
-                f"{path}, line {number}: must be text<TAB>label; got {len(parts) - 1} tabs"
-            )
+    path = sources.check_path(spec, KNOWN)
+    if path.name.endswith((".tsv", ".tsv.gz")):
+        return sources.read_tsv(path, "text<TAB>label")
+    if path.name.endswith((".csv", ".csv.gz")):
+        return _read_csv(path)
+    raise sources.unknown_source(spec, KNOWN)
 
 
 def _read_csv(path: Path) -> Iterator[tuple[str, str]]:
-    rows = csv.DictReader(line + "\n" for line in read_lines(path))
+    rows = csv.DictReader(line + "\n" for line in sources.read_lines(path))
     columns = rows.fieldnames or ()
     if not {"text", "label"} <= set(columns):
         raise ValueError(f"{path}: the columns must include text and label; got {columns}")
@@ -128,7 +120,7 @@ def _read_csv(path: Path) -> Iterator[tuple[str, str]]:
 def _read_embedded(rest: str, split: str):
     name, _, languages = rest.partition("/")
     if name != "languages":
-        raise unknown_source(f"embedded:{rest}", KNOWN)
+        raise sources.unknown_source(f"embedded:{rest}", KNOWN)
     return emoji_languages(languages.split("-") if languages else LATIN, split)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 from tfx_transformer.checks import check_positive
-from tfx_transformer.data.sources import check_path, describe_counts, read_lines, unknown_source
+from tfx_transformer.data import sources
 from tfx_transformer.data.text.emoji_names import emoji_pairs
 from tfx_transformer.data.tfds import find_builder, require_prepared
 
@@ -46,7 +46,7 @@ class Pairs:
         return len(self.source)
 
     def __str__(self) -> str:
-        return f"{self.name}: {len(self):,} pairs; skipped: {describe_counts(self.skipped)}"
+        return f"{self.name}: {len(self):,} pairs; skipped: {sources.describe_counts(self.skipped)}"
 
 
 def load_pairs(
@@ -93,18 +93,18 @@ def _clean(name, pairs: Iterable[tuple[str, str]], skipped, max_characters) -> P
         else:
             kept.append((source, target))
     if not kept:
-        raise ValueError(f"{name} has no usable pair; skipped: {describe_counts(counts)}")
+        raise ValueError(f"{name} has no usable pair; skipped: {sources.describe_counts(counts)}")
     return Pairs(name, [pair[0] for pair in kept], [pair[1] for pair in kept], dict(counts))
 
 
 def _read_data(spec) -> tuple[str, Iterable[tuple[str, str]]]:
     """The name and the pairs of files or of a list."""
     if not isinstance(spec, list | tuple):
-        path = check_path(spec, KNOWN)
+        path = sources.check_path(spec, KNOWN)
         if isinstance(spec, Path) or spec.count(",") != 1:
             if not path.name.endswith((".tsv", ".tsv.gz")):
-                raise unknown_source(spec, KNOWN)
-            return str(spec), _read_tsv(path)
+                raise sources.unknown_source(spec, KNOWN)
+            return str(spec), sources.read_tsv(path, "source<TAB>target")
         spec = spec.split(",")
     if len(spec) == 2 and all(isinstance(part, str | Path) for part in spec):
         source, target = (Path(str(part).strip()) for part in spec)
@@ -119,32 +119,19 @@ def _read_list(pairs) -> Iterator[tuple[str, str]]:
         yield pair[0], pair[1]
 
 
-def _read_tsv(path: Path) -> Iterator[tuple[str, str]]:
-    lines = read_lines(path)
-    for number, line in enumerate(lines, 1):
-        if number == len(lines) and not line.strip():
-            return  # a blank last line
-        parts = line.split("\t")
-        if len(parts) != 2:
-            raise ValueError(
-                f"{path}, line {number}: must be source<TAB>target; got {len(parts) - 1} tabs"
-            )
-        yield parts[0], parts[1]
-
-
 def _read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    sources, targets = read_lines(source), read_lines(target)
-    counts = len(sources), len(targets)
+    texts, translations = sources.read_lines(source), sources.read_lines(target)
+    counts = len(texts), len(translations)
     if counts[0] != counts[1]:  # one file may end in a blank line
-        for lines in (sources, targets):
+        for lines in (texts, translations):
             if lines and not lines[-1].strip():
                 lines.pop()
-    if len(sources) != len(targets):
+    if len(texts) != len(translations):
         raise ValueError(
             f"two files must have the same number of lines; got {source}: {counts[0]:,}, "
             f"{target}: {counts[1]:,}"
         )
-    return zip(sources, targets, strict=True)
+    return zip(texts, translations, strict=True)
 
 
 def _read_embedded(rest: str, split: str):
