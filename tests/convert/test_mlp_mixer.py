@@ -48,9 +48,8 @@ def google(read):
     return weights
 
 
-@pytest.mark.parametrize("projection", ["conv", "dense"])
-def test_the_logits_are_those_of_timm(projection, read, stored):
-    model = make(projection=projection)
+def test_the_logits_are_those_of_timm(read, stored):
+    model = make()
     assert load_weights(model, read(NAME)) == []
     images, logits = stored(NAME)
     np.testing.assert_allclose(numpy(model(images)), logits, atol=1e-5)

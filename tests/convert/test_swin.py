@@ -51,7 +51,7 @@ def test_the_logits_are_those_of_the_library(name, read, stored):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_logits_are_those_of_the_installed_library(name, live, stored):
-    model = make(projection="dense")
+    model = make()
     load_weights(model, read_weights(live / f"{name}.safetensors"))
     images, logits = stored(name, live)
     assert np.abs(logits - stored(name)[1]).max() > 0.1  # other weights than the stored ones

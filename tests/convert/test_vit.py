@@ -111,11 +111,9 @@ def augreg_logits(w, image):
     return dense(norm(x, "Transformer/encoder_norm")[0], "head")
 
 
-@pytest.mark.parametrize(
-    "name, projection", [*((name, "conv") for name in OPTIONS), ("timm", "dense")]
-)
-def test_the_logits_are_those_of_the_library(name, projection, read, stored):
-    model = make(projection=projection, **OPTIONS[name])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_logits_are_those_of_the_library(name, read, stored):
+    model = make(**OPTIONS[name])
     assert load_weights(model, read(name)) == []
     images, logits = stored(name)
     np.testing.assert_allclose(numpy(model(images)), logits, atol=1e-5)
