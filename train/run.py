@@ -20,7 +20,13 @@ from tfx_transformer.files import lock_folder, whole_file, write_file
 from tfx_transformer.train.optimizer import make_optimizer
 from tfx_transformer.train.plan import find_plan, plan_run
 from tfx_transformer.train.recipe import Recipe, absolute_paths
-from tfx_transformer.train.run_folder import check_folder, is_finished, load_run, open_folder
+from tfx_transformer.train.run_folder import (
+    check_folder,
+    is_finished,
+    load_run,
+    open_folder,
+    read_scores,
+)
 from tfx_transformer.train.tasks import load_task
 from tfx_transformer.train.tasks.base import Task, timed
 from tfx_transformer.training.callbacks import MetricsLog, Progress, StopAtNaN
@@ -44,7 +50,7 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
     check_folder(recipe, folder)
     if is_finished(recipe, folder):
         print(f"{folder} is finished; its scores on the test set are:")
-        return json.loads((folder / "test.json").read_text())
+        return read_scores(folder)
     with StopSignals(recipe.optimizer.accumulate) as stop:
         task = load_task(recipe.task)(recipe)
         task.check()

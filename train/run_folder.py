@@ -23,6 +23,7 @@ from tfx_transformer.files import check_unlocked, write_file
 from tfx_transformer.train.recipe import Recipe, file_names, flatten, load_recipe, save_recipe
 from tfx_transformer.train.tasks import load_task
 from tfx_transformer.training.checkpoint import Checkpoints, step_of
+from tfx_transformer.untrusted import reading
 
 FREE = ("decoding",)  # fields of a recipe that may change when a run is continued
 
@@ -73,6 +74,13 @@ def is_finished(recipe: Recipe, folder: Path) -> bool:
     return all(path.exists() for path in files) and load_recipe(folder / "recipe.json") == recipe
 
 
+def read_scores(folder: Path) -> dict[str, Any]:
+    """The scores on the test set, in test.json; they may be NaN."""
+    path = folder / "test.json"
+    with reading(path):
+        return dict(json.loads(path.read_text()))
+
+
 def open_folder(recipe: Recipe, folder: Path) -> None:
     """Writes the recipe and the versions; removes the results of an earlier end of the run."""
     if changes(recipe, folder):  # left by a run that failed before its first checkpoint
@@ -109,8 +117,7 @@ class Run:
 
     def card(self) -> str:
         """A model card from the recipe and the test scores."""
-        path = self.folder / "test.json"
-        scores = json.loads(path.read_text()) if path.exists() else {}
+        scores = read_scores(self.folder) if (self.folder / "test.json").exists() else {}
         lines = [f"# {self.recipe.model.name}, {self.model.count_params():,} parameters", ""]
         recipe = file_names(self.recipe)  # no paths of this machine
         lines += [f"Data: {recipe.data}", "", "Scores on the test set:", ""]

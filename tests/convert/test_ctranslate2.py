@@ -8,6 +8,7 @@ trained one in the oldest format: pre-norm, with two vocabularies and sinusoidal
 import importlib.util
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -190,6 +191,18 @@ def test_missing_vocabularies_and_embeddings_are_named(copied):
         load_ctranslate2(copied)
     with pytest.raises(ValueError, match="unknown splitter 'words'; known: spaces, char"):
         load_ctranslate2(copied, "words")
+
+
+def test_weights_that_do_not_fit_are_listed_with_their_file(copied, monkeypatch):
+    def read(path):
+        file = read_model_file(path)
+        return replace(file, arrays=file.arrays | {"encoder/extra/weight": np.zeros((2, 3))})
+
+    monkeypatch.setattr(convert, "read_model_file", read)
+    message = r"model.bin do not fit the model:\n  encoder/extra/weight \(2, 3\) has no counterpart"
+    with pytest.raises(ValueError, match=message) as error:
+        load_ctranslate2(copied)
+    assert str(copied) in str(error.value)
 
 
 def test_a_source_with_a_start_token_is_refused(copied):

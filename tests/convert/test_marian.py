@@ -259,8 +259,12 @@ def test_unsupported_models_are_refused(changes, message, copied):
 
 
 def test_weights_that_do_not_fit_are_named(copied):
-    with pytest.raises(ValueError, match=r"decoder.layers.0.fc1.weight must be \(40, 32\)"):
-        load_marian(copied(encoder_ffn_dim=40, decoder_ffn_dim=40))
+    folder = copied(encoder_ffn_dim=40, decoder_ffn_dim=40)
+    with pytest.raises(
+        ValueError, match=r"decoder.layers.0.fc1.weight must be \(40, 32\)"
+    ) as error:
+        load_marian(folder)
+    assert str(folder) in str(error.value).splitlines()[0]
 
 
 def test_a_vocabulary_must_have_its_special_tokens(copied):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tfx_transformer.train.recipe import save_recipe
-from tfx_transformer.train.run_folder import check_folder, load_run, open_folder
+from tfx_transformer.train.run_folder import check_folder, load_run, open_folder, read_scores
 from tfx_transformer.train.tasks import TASKS, load_task
 
 RUNS = {  # by task, a fixture with a small run
@@ -123,3 +123,12 @@ def test_steps_that_were_made_cannot_be_taken_back(recipe_of, tmp_path):
     message = f"steps must be at least 130, as {tmp_path} has made them; got steps=129"
     with pytest.raises(ValueError, match=message):
         check_folder(recipe_of(steps=129), tmp_path)
+
+
+def test_damaged_scores_are_one_line_with_the_file(tmp_path):
+    (tmp_path / "test.json").write_text('{"bleu": NaN}')
+    assert np.isnan(read_scores(tmp_path)["bleu"])
+    for text in ('{"bleu": ', "5", "[" * 10**5):
+        (tmp_path / "test.json").write_text(text)
+        with pytest.raises(ValueError, match=r"test.json is damaged or not supported: [^\n]+$"):
+            read_scores(tmp_path)

@@ -55,12 +55,12 @@ def find_layout(layouts: Sequence[Layout], weights: Mapping[str, np.ndarray], mo
 
 
 def assign_weights(
-    model: Any, weights: Mapping[str, np.ndarray], layout: Layout, head: bool = True
+    model: Any, weights: Mapping[str, np.ndarray], layout: Layout, head: bool = True, path=""
 ) -> list[str]:
     """Assigns the weights → the names of the model's weights that keep their values.
 
-    Raises an error that lists missing, unexpected and wrongly shaped arrays, before any is
-    assigned.
+    Raises an error that names the path of their file and lists missing, unexpected and wrongly
+    shaped arrays, before any is assigned.
     """
     arrays: dict[str, np.ndarray] = {}
     for name, array in weights.items():
@@ -82,7 +82,7 @@ def assign_weights(
     if problems:
         more = len(problems) - MAX_PROBLEMS
         raise ValueError(
-            f"the {layout.family} weights do not fit the model:\n  "
+            f"the {layout.family} weights{path and f' of {path}'} do not fit the model:\n  "
             + "\n  ".join(problems[:MAX_PROBLEMS])
             + (f"\n  and {more} more" if more > 0 else "")
         )

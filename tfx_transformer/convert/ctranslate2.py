@@ -132,7 +132,8 @@ def load_ctranslate2(
         max_length = min(max_length, length)
         translator = kind(model, *tokenizers, decoder or DECODER, max_length, jit_compile)
     weights = {name: array for name, array in file.arrays.items() if array.ndim}
-    assign_weights(model, weights | positions | tables.arrays(), CTRANSLATE2)
+    weights |= positions | tables.arrays()
+    assign_weights(model, weights, CTRANSLATE2, path=folder / "model.bin")
     return translator
 
 

@@ -41,11 +41,12 @@ def load_weights(
         The names of the model's weights that were not loaded.
     """
     layouts = find_layouts(model)
+    path = "" if isinstance(weights, Mapping) else find_checkpoint(weights)
     if not isinstance(weights, Mapping):
-        weights = read_weights(find_checkpoint(weights))
+        weights = read_weights(path)
     if not model.built:
         model.build(model.input_shapes())
-    return assign_weights(model, weights, find_layout(layouts, weights, model), head)
+    return assign_weights(model, weights, find_layout(layouts, weights, model), head, path)
 
 
 def load_pretrained(name: str, weights: str | Path, variant: str | None = None, **overrides):

@@ -80,7 +80,7 @@ def load_marian(
             max_length or config.get("max_length", 512) - 1,  # without START, which theirs counts
             jit_compile,
         )
-    assign_weights(model, weights | tables.arrays(), HUGGING_FACE)
+    assign_weights(model, weights | tables.arrays(), HUGGING_FACE, path=checkpoint)
     return translator
 
 

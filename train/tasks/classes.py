@@ -10,9 +10,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfx_transformer.data.sources import is_text
 from tfx_transformer.files import write_file
 from tfx_transformer.train.tasks.base import Evaluation, Evaluator, Task, check_one_source, timed
 from tfx_transformer.training.classification_metrics import classification_scores, confusion_matrix
+from tfx_transformer.untrusted import reading
 
 BATCH_SIZE = 64  # of evaluations
 
@@ -40,7 +42,11 @@ class ClassTask(Task):
         write_file(folder / "classes.json", names)
 
     def restore(self, folder):
-        self.class_names = json.loads((folder / "classes.json").read_text())
+        path = folder / "classes.json"
+        with reading(path):
+            self.class_names = json.loads(path.read_text("utf-8"))
+            if not isinstance(self.class_names, list) or not all(map(is_text, self.class_names)):
+                raise ValueError("it must contain a list of names")
 
     @abc.abstractmethod
     def load_test(self, *data: str) -> Any:

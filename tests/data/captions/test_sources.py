@@ -284,6 +284,11 @@ def test_an_image_whose_name_is_not_utf8_is_skipped(folder):
         ("image,caption\na.png\n", "line 2: must have 2 columns, as line 1 has; got 1"),
         ('{"a.png": ["x"],\n"b.png" ["y"]}', r"line 2: is not JSON \(Expecting ':' delimiter\)"),
         (
+            '{"a.png": ' + "[" * 10**5 + "]" * 10**5 + "}",
+            "is damaged or not supported: maximum rec",
+        ),
+        ('{"a.png": ' + "9" * 5000 + "}", "is damaged or not supported: Exceeds the limit"),
+        (
             '{"a.png": "x"}',
             "must have a list of texts; got 'a.png': 'x'; known formats: NAME",
         ),

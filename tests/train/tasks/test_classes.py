@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfx_transformer.train.tasks import TASKS, load_task
-from tfx_transformer.train.tasks.classes import ClassEvaluator, in_batches
+from tfx_transformer.train.tasks.classes import ClassEvaluator, ClassTask, in_batches
 
 PROBABILITIES = np.array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.6, 0.3, 0.1]])
 LABELS, NAMES = np.array([0, 1, 1]), ["a", "b", "c"]
@@ -19,6 +19,13 @@ def test_the_loss_is_the_sum_over_the_batch(task):
     logits = np.log(PROBABILITIES).astype("float32")
     expected = -np.log(PROBABILITIES[np.arange(3), LABELS]).sum()
     assert float(task.loss(np.eye(3)[LABELS], logits)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("text", ['["a", "b"', "5", '["a", 3]', '{"a": 1}', "[" * 10**5])
+def test_damaged_names_of_classes_are_one_line_with_the_file(task, text, tmp_path):
+    (tmp_path / "classes.json").write_text(text)
+    with pytest.raises(ValueError, match=r"classes.json is damaged or not supported: [^\n]+$"):
+        ClassTask.restore(task, tmp_path)
 
 
 def test_the_evaluator_reports_accuracy_and_writes_every_class(tmp_path, capsys):

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfx_transformer.data.sources import is_text, read_lines
+from tfx_transformer.untrusted import reading
 
 KNOWN = (
     "NAME#NUMBER<TAB>CAPTION, a CSV with the columns image (or file, file_name) and caption, JSON "
@@ -76,10 +77,11 @@ def _read_csv(path: Path, lines: list[str], image: int, caption: int) -> Iterato
 
 
 def _read_json(path: Path, text: str) -> Iterator[Entry]:
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: is not JSON ({error.msg})") from error
+    with reading(path):  # also of deep nesting and long numbers
+        try:
+            content = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {error.lineno}: is not JSON ({error.msg})") from error
     if {"images", "annotations"} <= content.keys():
         yield from _read_coco(path, content["images"], content["annotations"])
         return
