@@ -113,7 +113,8 @@ def captioner():
     for weight in model.trainable_weights:
         weight.assign(0.7 * rng.normal(size=weight.shape))
     decoder = {"kind": "beam", "width": 3, "n_best": 2}
-    return Captioner(model, tokenizer, decoder, max_length=9, crop_ratio=0.8)
+    options = {"crop_ratio": 0.8, "normalization": "imagenet"}
+    return Captioner(model, tokenizer, decoder, max_length=9, **options)
 
 
 @pytest.fixture(scope="session")

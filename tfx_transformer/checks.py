@@ -4,14 +4,18 @@ import importlib
 from typing import Any
 
 
+def missing_package(purpose: str, package: str, extra: str) -> ImportError:
+    """The error for an optional package that is not installed."""
+    install = f'pip install {package}, or in a checkout: pip install ".[{extra}]"'
+    return ImportError(f"{purpose} needs the package {package}: {install}")
+
+
 def import_extra(module: str, purpose: str, extra: str) -> Any:
     """Imports a module of an optional package; without it, the error says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
-        install = f'pip install {package}, or in a checkout: pip install ".[{extra}]"'
-        raise ImportError(f"{purpose} needs the package {package}: {install}") from error
+        raise missing_package(purpose, module.partition(".")[0], extra) from error
 
 
 def check_positive(**sizes) -> None:

@@ -82,12 +82,13 @@ def write(classifier: Classifier, folder: Path) -> str:
 def describe_usage(classifier: Classifier, needs: str, imports: str, run: str) -> str:
     """A program that classifies an image file, prepared as in training."""
     size = classifier.model.image_size
-    resized = round(size / classifier.crop_ratio)
+    options = classifier.image_options
+    resized = round(size / options.crop_ratio)
     start = (resized - size) // 2
     return USAGE.format(
         needs=needs,
         imports=imports,
-        resize=RESIZE[classifier.resize].format(size=(resized, resized)),
+        resize=RESIZE[options.resize].format(size=(resized, resized)),
         box=(start, start, start + size, start + size),
         size=size,
         run=run,

@@ -54,7 +54,7 @@ class Classifier(ImagePipeline):
         return self._predict(image) | {"rollout": apply_to_batch(self._rollout, image)}
 
     def _rollout(self, image):
-        maps = self.model.attention_maps(normalize(image, self.normalization))
+        maps = self.model.attention_maps(normalize(image, self.image_options.normalization))
         vit = transformer(self.model)
         return rollout(maps.values(), vit.grid(vit.input_shapes()), vit.num_tokens)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfx_transformer.checks import missing_package
+from tfx_transformer.checks import import_extra
 from tfx_transformer.pipelines import Translator
 from tfx_transformer.pipelines.base import Predictor
 from tfx_transformer.runtime import graph
@@ -42,10 +42,7 @@ class CTranslate2Pipeline(Predictor):
         for path in paths:
             if not path.exists():
                 raise ValueError(f"{folder} takes subwords, not text: there is no {path.name}")
-        try:
-            import ctranslate2
-        except ImportError as error:
-            raise missing_package("the format ctranslate2", "ctranslate2", "convert") from error
+        ctranslate2 = import_extra("ctranslate2", "the format ctranslate2", "convert")
         import sentencepiece
 
         self.kind, self.options = kind, options
