@@ -120,9 +120,7 @@ def inspect(folder) -> str:
 def load(folder, kind: str | None = None) -> Any:
     """The exported pipeline, called as the original: `load(folder)("Good morning.")`.
 
-    Args:
-        folder: of the export.
-        kind: the kind of pipeline that it must be; None accepts any.
+    It must be of a kind of pipeline, if one is given.
     """
     folder = Path(folder)
     if not is_export(folder):

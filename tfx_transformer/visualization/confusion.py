@@ -20,12 +20,9 @@ from tfx_transformer.visualization.fonts import check_labels
 def plot_confusion(counts, class_names, path, title="Confusion matrix") -> Path:
     """Confusion matrix: correct predictions in blue, wrong ones in red; the accuracy of each class.
 
-    The color is the fraction of the row; cells that are large enough also have their count. The
-    overall accuracy follows the title.
-
-    Args:
-        counts: (C, C) whole numbers, a row for each true class, a column for each predicted one.
-        class_names: labels of the C classes.
+    The counts are (C, C), a row for each true class, a column for each predicted one. The color is
+    the fraction of the row; cells that are large enough also have their count. The overall accuracy
+    follows the title.
     """
     counts = check_array("CC", 0, counts=counts)
     num_classes = len(counts)

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from tqdm import tqdm
 
-from tfx_transformer.checks import check_positive, missing_package
+from tfx_transformer.checks import check_positive, import_extra
 from tfx_transformer.files import lock_folder, whole_file, write_file
 from tfx_transformer.runtime import start_tensorflow
 from tfx_transformer.untrusted import read_json, reading
@@ -106,7 +106,7 @@ def answer_files(options: FileOptions, work: LineWork) -> int:
     output = Path(str(options.output))
     files = find_files(options.input, output)
     if options.engine == "ray":
-        check_ray()
+        import_extra("ray", "engine=ray", "ray")
     start_tensorflow()
     from tfx_transformer.training.stopping import Stopped, StopSignals
 
@@ -154,13 +154,6 @@ def find_files(inputs: tuple[str, ...], output: Path) -> list[Path]:
             if (output / path.name).resolve() == path.resolve():
                 raise ValueError(f"output must not be a folder of the input; got output={output}")
     return list(files.values())
-
-
-def check_ray() -> None:
-    try:
-        import ray  # noqa: F401
-    except ImportError as error:
-        raise missing_package("engine=ray", "ray", "ray") from error
 
 
 def read_content(path: Path) -> Content:
