@@ -50,7 +50,9 @@ def test_the_program_of_the_card_gives_the_scores_of_the_classifier(
         pytest.importorskip("onnxruntime")
     parts = make_classifier("vit", dim=64, mlp_dim=96)
     for resize in ("crop", "pad", "squash"):
-        classifier = Classifier(parts.model, parts.class_names, 0.6, resize=resize, top_k=2)
+        classifier = Classifier(
+            parts.model, parts.class_names, top_k=2, crop_ratio=0.6, resize=resize
+        )
         folder = export(classifier, tmp_path / resize, "A card.", format)
         (folder / "photo.jpg").write_bytes(items["classifier"][2])
         card = (folder / "README.md").read_text("utf-8")
