@@ -13,6 +13,8 @@ from tfx_transformer.serving.app import POLICY
 
 PAGE = Path(tfx_transformer.serving.__file__).parent / "page"
 FAKE = "http://page.test/"
+ARGUMENTS = ["--no-sandbox", "--use-fake-ui-for-media-stream"]
+ARGUMENTS += ["--use-fake-device-for-media-stream"]  # a camera that shows a test picture
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 TYPES |= {".svg": "image/svg+xml"}
 WEIGHTS = "words => words.map(word => Number(word.style.getPropertyValue('--weight') || 0))"
@@ -90,7 +92,7 @@ def browser():
     if path is None:
         pytest.skip("there is no Chromium")
     with playwright.sync_playwright() as run:
-        browser = run.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = run.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         browser.close()
 

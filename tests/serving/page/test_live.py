@@ -88,6 +88,16 @@ def test_a_picture_gets_its_classes_and_the_rollout(opened, address, classifier,
     assert opened.colors(*points) != lit
 
 
+def test_a_picture_can_be_taken_by_the_camera(opened, address):
+    page = opened.visit(address)
+    page.click("#panel-classifier .camera")
+    page.wait_for_function("() => document.querySelector('video').videoWidth > 0")
+    page.click("#panel-classifier .snap")
+    page.wait_for_selector("#panel-classifier .opacity")
+    assert page.locator("#panel-classifier .name").count() == 3
+    assert page.locator("dialog").first.is_hidden()
+
+
 def test_a_caption_and_a_text_are_generated(opened, address, captioner, items):
     page = opened.visit(address)
     file = {"name": "a.png", "mimeType": "image/png", "buffer": items["captioner"][0]}
