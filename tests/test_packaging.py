@@ -54,7 +54,7 @@ def test_the_wheel_has_one_top_level_name(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"tfx_transformer"}
-    assert "tfx_transformer/py.typed" in names
+    assert {"tfx_transformer/py.typed", "tfx_transformer/serving/page/index.html"} <= set(names)
     for module in ("models/__init__.py", "train/cli.py", "layers/attention/multi_head.py"):
         assert f"tfx_transformer/{module}" in names
 
