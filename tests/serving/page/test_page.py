@@ -56,7 +56,7 @@ ANSWERS = {
 
 def only(kind, **answers):
     """The answers of a server with one model."""
-    models = [model for model in ANSWERS["models"]["models"] if model["kind"] == kind]
+    models = [dict(model) for model in ANSWERS["models"]["models"] if model["kind"] == kind]
     return ANSWERS | {"models": {"models": models}} | answers
 
 
@@ -85,6 +85,16 @@ def test_words_light_up_by_the_sum_over_their_subwords(opened):
     page.locator("[data-part=target] .word >> nth=0").focus()
     np.testing.assert_allclose(opened.weights("source"), [1, 0, 0])
     assert page.locator("td").all_inner_texts() == ["", "100", "", "", "", "100", ""]
+
+
+def test_rare_characters_and_scripts_without_spaces_have_words_too(opened):
+    pieces = ["▁", "<0xE2>", "<0x82>", "<0xAC>", "▁5", "日本", "語", "</s>"]
+    weights = [[[[1.0] * len(pieces)] * 4]]
+    found = TRANSLATION | {"source_pieces": pieces, "attention": weights}
+    page = opened.answer(only("translator", translate={"translations": [found]}))
+    page.fill("textarea", "€ 5日本語")
+    page.wait_for_selector(".word")
+    assert page.locator("[data-part=source] .word").all_inner_texts() == ["€", "5", "日本", "語"]
 
 
 def test_the_best_translations_have_their_scores(opened):
@@ -195,6 +205,22 @@ def test_a_picture_gets_bars_and_an_overlay_on_the_region_that_the_model_saw(ope
     page.locator("input[type=range]").fill("0")
     assert opened.colors(INSIDE) == [outside]
     assert opened.bodies[-1] == opened.bodies[-1] | {"rollout": True, "model": "my_classifier"}
+
+
+# which of three points lie in the right half of the region, for a picture of 60 × 40
+POINTS = [(0.6, 0.5), (0.72, 0.5), (0.6, 0.17)]
+REGIONS = {"crop": [True, False, False], "squash": [True, True, False], "pad": [True, True, True]}
+
+
+@pytest.mark.parametrize("resize", REGIONS)
+def test_the_overlay_lies_on_the_region_of_each_way_to_resize(opened, resize):
+    answers = only("classifier")
+    answers["models"]["models"][0] |= {"resize": resize}
+    found = ANSWERS["classify"]["predictions"][0] | {"rollout": [[0, 0, 1, 1]]}
+    page = opened.answer(answers | {"classify": {"predictions": [found]}})
+    opened.choose(40, 60)
+    page.wait_for_selector(".opacity")
+    assert [sum(color) > 255 for color in opened.colors(*POINTS)] == REGIONS[resize]
 
 
 def test_a_picture_can_be_dropped(opened, items):
