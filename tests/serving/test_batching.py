@@ -70,3 +70,12 @@ def test_calls_of_different_queues_do_not_share_a_batch(sizes):
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda queue: function({"x": x}, queue), ("short", "long")))
     assert sizes == [2, 2]
+
+
+def test_all_queues_share_one_optimized_function(sizes):
+    """A function for each queue would be optimized for each, which takes seconds and memory."""
+    function = make(1.0, sizes, queues=("short", "medium", "long"))
+    graph = function._call.graph
+    nodes = [node for branch in graph._functions.values() for node in branch.graph.get_operations()]
+    names = {op.get_attr("f").name for op in nodes if op.type == "BatchFunction"}
+    assert len(names) == 1

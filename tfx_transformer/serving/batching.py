@@ -10,9 +10,10 @@ the others. Therefore a call is not cancelled once it is in the kernel, and few 
 in Python (`ServedModel`).
 """
 
+import functools
 import itertools
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -40,10 +41,11 @@ class BatchedFunction:
         function: Callable,
         inputs: dict[str, tf.TensorSpec],
         owner: str,
-        queues: Iterable[Hashable],
+        queues: Sequence[Hashable],
         options: ServingOptions,
     ):
-        self.inputs, self.outputs = inputs, []
+        self.inputs = inputs
+        self.outputs: list[str] = []
 
         def compute(*tensors):
             began = tf.timestamp()
@@ -75,16 +77,21 @@ class BatchedFunction:
                 enable_large_batch_splitting=False,
             )
 
-        def call_of(queue):
-            name = f"{queue} {next(_numbers)}"
-            function = graph(lambda *tensors: enqueue(*tensors, queue=name), *inputs.values())
-            return function.get_concrete_function()
+        names = [f"{queue} {next(_numbers)}" for queue in queues]
 
-        self._calls = {queue: call_of(queue) for queue in queues}
+        def choose(index, *tensors):
+            """One function for all queues: for each function the computation is optimized again."""
+            branches = [functools.partial(enqueue, *tensors, queue=name) for name in names]
+            return tf.switch_case(index, branches) if names[1:] else branches[0]()
+
+        index = tf.TensorSpec([], tf.int32)
+        self._call = graph(choose, index, *inputs.values()).get_concrete_function()
+        self._queues = {queue: i for i, queue in enumerate(queues)}
 
     def __call__(self, inputs: dict[str, np.ndarray], queue: Hashable):
         """Outputs by name, when the computation began and ended (`time.time`), the batch size."""
         tensors = [tf.constant(inputs[name], spec.dtype) for name, spec in self.inputs.items()]
-        *values, facts = [x.numpy() for x in self._calls[queue](*tensors)]
+        index = tf.constant(self._queues[queue])
+        *values, facts = [x.numpy() for x in self._call(index, *tensors)]
         began, ended, size = facts[0].tolist()
         return dict(zip(self.outputs, values, strict=True)), began, ended, int(size)

@@ -58,9 +58,9 @@ def strings(name: str, array: np.ndarray) -> np.ndarray:
     for item in array.flat:
         if not isinstance(item, str | bytes):
             raise InvalidRequest(f"{name} must be strings; got {type(item).__name__}")
-    result = np.empty(array.shape, object)
-    result.flat = [to_bytes(item) for item in array.flat]
-    return result
+    result = np.empty(array.size, object)
+    result[:] = [to_bytes(item) for item in array.flat]
+    return result.reshape(array.shape)
 
 
 def kind_of(array: np.ndarray) -> str:

@@ -1,7 +1,5 @@
 """Groups of rows of like length: only these share a batch, so that little is padded."""
 
-from collections.abc import Hashable
-
 import numpy as np
 import tensorflow as tf
 
@@ -29,7 +27,7 @@ class Lengths:
         longest = max_length or MAX_WIDTH
         widths = [MIN_WIDTH << i for i in range(16) if MIN_WIDTH << i < longest]
         self.widths = [*widths, longest]
-        self.groups: list[Hashable] = [0]
+        self.groups: list[int] = [0]
         if self.ids:
             self.groups = list(self.widths)
         elif self.is_text:
@@ -48,10 +46,10 @@ class Lengths:
             return np.searchsorted(TEXT_BYTES, [len(text) for text in arrays["text"]])
         return np.zeros(rows, int)
 
-    def pad(self, arrays: dict[str, np.ndarray], group: Hashable) -> dict[str, np.ndarray]:
+    def pad(self, arrays: dict[str, np.ndarray], group: int) -> dict[str, np.ndarray]:
         """Token ids as wide as their group."""
         padded = {}
         for name in self.ids:
             x = arrays[name]  # (B, T)
-            padded[name] = np.pad(x, ((0, 0), (0, int(group) - x.shape[1])))  # type: ignore[call-overload]
+            padded[name] = np.pad(x, ((0, 0), (0, group - x.shape[1])))
         return arrays | padded

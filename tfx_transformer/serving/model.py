@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,7 +207,7 @@ class ServedModel:
         scalars = {name: x for name, x in arrays.items() if not x.ndim}
         tables = {name: x for name, x in arrays.items() if x.ndim}
         groups = self.lengths[signature].group(tables)  # (B,)
-        parts: list[tuple[np.ndarray, Hashable, dict[str, np.ndarray]]] = []
+        parts: list[tuple[np.ndarray, int, dict[str, np.ndarray]]] = []
         for group in sorted(set(groups)):
             (indices,) = np.nonzero(groups == group)
             for start in range(0, len(indices), self.limits.max_batch_size):
@@ -216,7 +216,7 @@ class ServedModel:
                 parts.append((rows, group, part | scalars))
         return parts
 
-    def _answer(self, arrays, signature: str, group: Hashable, deadline: float | None):
+    def _answer(self, arrays, signature: str, group: int, deadline: float | None):
         """The outputs of one part of a request."""
         if deadline is not None and time.monotonic() >= deadline:
             raise DeadlineExceeded("the request was not answered in time")
@@ -229,7 +229,7 @@ class ServedModel:
         return self.call(arrays, signature, group)
 
     def call(
-        self, arrays: dict[str, np.ndarray], signature: str, group: Hashable = 0
+        self, arrays: dict[str, np.ndarray], signature: str, group: int = 0
     ) -> dict[str, np.ndarray]:
         """The outputs of arrays that were checked, of one group, and fit in one batch."""
         started = time.time()

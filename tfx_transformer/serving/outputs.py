@@ -1,5 +1,7 @@
 """The outputs of a request: parts joined, without padding for other requests of their batches."""
 
+from typing import Any
+
 import numpy as np
 
 LENGTHS = {"target": ("pieces", "tokens"), "source": ("source_pieces",)}  # outputs that show them
@@ -43,5 +45,6 @@ def join(parts: list[tuple[np.ndarray, dict[str, np.ndarray]]]) -> dict[str, np.
         whole[name] = np.full((count, *width), padding, first.dtype)
         for rows, outputs in parts:
             x = outputs[name]
-            whole[name][(rows, *[slice(size) for size in x.shape[1:]])] = x
+            area: tuple[Any, ...] = (rows, *[slice(size) for size in x.shape[1:]])
+            whole[name][area] = x
     return whole

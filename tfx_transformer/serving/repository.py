@@ -51,7 +51,8 @@ class Repository:
 
     A folder with sub-folders whose names are numbers has versions, and the newest that can be
     loaded is served; any other folder is version 1. A new version is loaded and warmed up beside
-    the old one. The old one answers the requests that already have it, and is then freed.
+    the old one. The old one answers the requests that already have it, and is then freed, but for
+    its optimized graphs, some 10 MB for each signature, which TensorFlow keeps.
 
     Args:
         folders: by the names of the models.
@@ -186,7 +187,8 @@ class Repository:
         except Exception as error:  # whatever a broken folder causes, the others are served
             message = f"{type(error).__name__}: {error}"
             entry.set(version, "END", message)
-            log.error("%s: cannot be served: %s", title, message)
+            if not self._stop.is_set():
+                log.error("%s: cannot be served: %s", title, message)
             return None
         return model
 

@@ -7,7 +7,7 @@ for all of these; the signatures for text use the same compiled function.
 """
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -24,7 +24,7 @@ def warm_up(model, progress: Callable[[int, int], None]) -> None:
     total, done = sum(len(sizes) for *_, sizes in queues), 0
     progress(0, total)
 
-    def run(signature: str, group: Hashable, sizes: list[int]):
+    def run(signature: str, group: int, sizes: list[int]):
         for size in sizes:  # one after another: together they would share a batch
             model.call(sample(model, signature, group, size), signature, group)
             yield
@@ -39,9 +39,9 @@ def warm_up(model, progress: Callable[[int, int], None]) -> None:
         list(pool.map(count, queues))
 
 
-def plan(model) -> list[tuple[str, Hashable, list[int]]]:
+def plan(model) -> list[tuple[str, int, list[int]]]:
     """Signature, group and batch sizes: all of them for the default, and for all with XLA."""
-    queues: list[tuple[str, Hashable, list[int]]] = []
+    queues: list[tuple[str, int, list[int]]] = []
     for name, signature in model.signatures.items():
         if not signature.is_batched:
             queues.append((name, 0, [1]))
@@ -52,13 +52,13 @@ def plan(model) -> list[tuple[str, Hashable, list[int]]]:
     return sorted(queues, key=lambda queue: queue[0] != "ids")  # they compile for the others
 
 
-def sample(model, signature: str, group: Hashable, rows: int) -> dict[str, np.ndarray]:
+def sample(model, signature: str, group: int, rows: int) -> dict[str, np.ndarray]:
     """Inputs of a group with some rows."""
     arrays = {}
     for name, spec in model.signatures[signature].inputs.items():
         shape = [rows, *[size or group for size in spec.shape[1:]]] if spec.shape.rank else []
         if name == "text":
-            longest = (*TEXT_BYTES, 2 * TEXT_BYTES[-1])[group]  # type: ignore[index]
+            longest = (*TEXT_BYTES, 2 * TEXT_BYTES[-1])[group]
             value = b"a " * (min(longest, model.limits.max_characters) // 2)
             value = value[: model.max_tokens // 2 or None]  # a token has at least one byte
         elif spec.dtype == tf.string:
