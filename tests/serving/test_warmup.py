@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tfx_transformer.export import export
-from tfx_transformer.pipelines import Translator
+from tfx_transformer.pipelines import Classifier, Translator
 from tfx_transformer.serving.model import ServedModel
 from tfx_transformer.serving.warmup import sample
 
@@ -55,33 +55,45 @@ from tfx_transformer.serving.options import ServingOptions
 limits = ServingOptions(max_batch_size=2, batch_timeout=0.0, max_length=int(max_length))
 model = ServedModel(load(folder), limits=limits)
 model.warm_up()
-counts = [len(os.listdir(cache))]
-refused = []
+counts, refused = [len(os.listdir(cache))], set()
 for rows in (1, 2, 3):
+    if model.kind == "classifier":
+        model.predict({"image": [b"not an image"] * rows})
+        continue
     for words in (0, 1, 5, 10, 14, 40):
         try:
             model.predict({"text": ["red " * words] * rows})
         except TooLarge as error:
-            refused.append(str(error))
+            refused.add(str(error))
     model.predict({"text": ["red"] * rows, "max_length": rows}, "limited")
     model.predict({"source": [[5] * 17] * rows}, "ids")
 counts.append(len(os.listdir(cache)))
-print(json.dumps([*counts, sorted(set(refused))]))
+print(json.dumps([*counts, *refused]))
 """
 
 
-@pytest.mark.parametrize("own, limit", [(20, 0), (80, 20)])
-def test_after_the_warm_up_nothing_is_compiled(own, limit, translator, tmp_path):
-    """The cache of compiled programs gets a file for each: 2 batch sizes × 2 source lengths.
+def serve_compiled(pipeline, folder, max_length=0):
+    """How many programs were compiled in the warm-up and after requests, and what was refused."""
+    cache = folder / "cache"
+    cache.mkdir()
+    arguments = [str(export(pipeline, folder / "out")), str(cache), str(max_length)]
+    done = subprocess.run([sys.executable, "-c", XLA, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
-    The model truncates longer sources; where it does not, they are refused.
+
+@pytest.mark.parametrize("own, limit", [(20, 0), (80, 20)])
+def test_after_the_warm_up_no_translator_is_compiled(own, limit, translator, tmp_path):
+    """Programs for 2 batch sizes × 2 source lengths.
+
+    The model truncates longer sources; those below its own limit are refused.
     """
     tokenizers = [translator.source_tokenizer] * 2
     compiled = Translator(translator.model, *tokenizers, "greedy", max_length=own, jit_compile=True)
-    folder, cache = export(compiled, tmp_path / "out"), tmp_path / "cache"
-    cache.mkdir()
-    command = [sys.executable, "-c", XLA, str(folder), str(cache), str(limit)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
     refused = ["text must have at most 20 tokens; got 41"] if limit else []
-    assert json.loads(done.stdout.splitlines()[-1]) == [4, 4, refused]
+    assert serve_compiled(compiled, tmp_path, limit) == [4, 4, *refused]
+
+
+def test_after_the_warm_up_no_classifier_is_compiled(classifier, tmp_path):
+    compiled = Classifier(classifier.model, classifier.class_names, jit_compile=True)
+    assert serve_compiled(compiled, tmp_path) == [2, 2]
