@@ -156,4 +156,4 @@ def test_mutated_requests_are_answered_or_refused(repository, count):
     assert statuses[200] > count / 20 and statuses[400] > count / 10
     assert kept < 2e6, f"{kept} bytes are still used"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
-    assert app.state.traffic.count == app.state.traffic.bodies == 0
+    assert app.state.traffic.count == app.state.traffic.bytes == 0

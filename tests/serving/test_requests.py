@@ -74,8 +74,11 @@ def test_a_body_above_the_limit_is_refused_while_it_is_read(make_client):
     assert answer.status_code == 413 and sent < 2000
 
 
-def test_only_so_many_bodies_are_read_at_the_same_time(make_client):
-    client = make_client(serving=ServingOptions(max_waiting=4))
-    client.app.state.traffic.bodies = 4
-    answer = client.post("/translate", {"text": "a"})
-    assert answer.status_code == 429 and answer.headers["retry-after"] == "1"
+def test_all_bodies_together_are_bounded(make_client):
+    client = make_client(serving=ServingOptions(max_body=0.001))
+    traffic = client.app.state.traffic
+    for before, status in ((7900, 200), (7990, 429)):
+        traffic.bytes = before
+        answer = client.post("/translate", {"text": "a b c d"})
+        assert (answer.status_code, traffic.bytes, traffic.count) == (status, before, 0)
+    assert answer.headers["retry-after"] == "1"

@@ -42,9 +42,9 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
 
     def add(path: str, schema: Any, answer: Any, show: Callable) -> None:
         async def handle(request: Request) -> Response:
-            with traffic.request():
+            with traffic.request() as take:
                 deadline = deadline_of(request, traffic.options)
-                asked, image = await read(request, schema, traffic, deadline)
+                asked, image = await read(request, schema, traffic.max_body, take, deadline)
                 model = choose(repository, asked.model, kind_for(path, asked))
                 request.state.model = model.name
                 signature = answers.find_signature(model, asked)
@@ -64,9 +64,9 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
     @router.post("/generate", response_model=GENERATE[1], openapi_extra=describe(GENERATE[0]))
     async def generate(request: Request) -> Response:
         """Server-sent events `{"text": "part"}`, and `{"done": true, "text": "…"}` at the end."""
-        with traffic.request():
+        with traffic.request() as take:
             deadline = deadline_of(request, traffic.options)
-            asked, _ = await read(request, GENERATE[0], traffic, deadline)
+            asked, _ = await read(request, GENERATE[0], traffic.max_body, take, deadline)
             model = choose(repository, asked.model, KINDS["/generate"])
             request.state.model = model.name
             parts = functools.partial(model.stream, asked.text, asked.max_length, deadline)
@@ -106,11 +106,9 @@ def event(content: dict[str, Any]) -> bytes:
     return b"data: " + encode(content) + b"\n\n"
 
 
-async def read(
-    request: Request, schema: Any, traffic: Traffic, deadline: float
-) -> tuple[Any, bytes | None]:
-    """The request, and its image if that is the body."""
-    body = await read_body(request, traffic, deadline)
+async def read(request: Request, schema: Any, *limits: Any) -> tuple[Any, bytes | None]:
+    """The request, and its image if that is the body; `limits` are those of `read_body`."""
+    body = await read_body(request, *limits)
     try:
         if request.headers.get("content-type", "").startswith("image/"):
             return schema.model_validate({"image": "", **request.query_params}), body

@@ -3,33 +3,42 @@
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
 from tfx_transformer.serving.errors import DeadlineExceeded, InvalidRequest, TooLarge
 from tfx_transformer.serving.options import ServingOptions
-from tfx_transformer.serving.traffic import Disconnected, Traffic
+from tfx_transformer.serving.traffic import Disconnected
 
 MAX_VALUES = 2_000_000  # in one JSON text: as Python objects they take far more memory than as text
 TIMEOUT_HEADER = "x-request-timeout"  # seconds
 
 
-async def read_body(request: Request, traffic: Traffic, deadline: float) -> bytes:
-    """The body, as long as it is within the limit; the rest is not read."""
-    limit = int(traffic.options.max_body * 1e6)
+async def read_body(
+    request: Request, limit: int, take: Callable[[int], None], deadline: float
+) -> bytes:
+    """The body, as long as it is within the limit; the rest is not read.
+
+    Args:
+        request: of a client.
+        limit: in bytes.
+        take: called with the size of each part; see `Traffic.request`.
+        deadline: a moment of time.monotonic().
+    """
     chunks, size = [], 0
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared[:20]) > limit:
         raise TooLarge(f"the body must have at most {limit} bytes; got {declared[:20]}")
     try:
-        with traffic.body():
-            async with asyncio.timeout(deadline - time.monotonic()):
-                async for chunk in request.stream():
-                    size += len(chunk)
-                    if size > limit:
-                        raise TooLarge(f"the body must have at most {limit} bytes")
-                    chunks.append(chunk)
+        async with asyncio.timeout(deadline - time.monotonic()):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise TooLarge(f"the body must have at most {limit} bytes")
+                take(len(chunk))
+                chunks.append(chunk)
     except ClientDisconnect:
         raise Disconnected from None
     except TimeoutError:

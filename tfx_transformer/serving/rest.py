@@ -47,11 +47,11 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
     @router.post("/v1/{path:path}", include_in_schema=False)
     async def predict(request: Request) -> Response:
         name, version, label = match(PREDICT, request)
-        with traffic.request():
+        with traffic.request() as take:
             model = repository.get(name, version, label)
             request.state.model = model.name
             deadline = deadline_of(request, traffic.options)
-            body = await read_body(request, traffic, deadline)
+            body = await read_body(request, traffic.max_body, take, deadline)
             inputs, signature, as_rows = await offload(read, model, body, size=len(body))
             future = model.submit(inputs, signature, deadline)
             outputs = await traffic.wait(future, deadline, request.receive)

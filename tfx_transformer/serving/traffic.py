@@ -11,6 +11,7 @@ from typing import Any
 from tfx_transformer.serving.errors import DeadlineExceeded, Overloaded, Unavailable
 from tfx_transformer.serving.options import ServingOptions
 
+BODIES = 8  # of the largest size that are held at the same time, or many small ones
 LARGE = 50_000  # bytes, or values, that the event loop should not handle itself
 
 
@@ -23,34 +24,38 @@ class Traffic:
 
     Attributes:
         count: number of requests that are read, wait or are computed.
+        bytes: size of their bodies.
         is_draining: whether new requests are refused, because the server stops.
     """
 
     def __init__(self, options: ServingOptions):
-        self.options, self.is_draining, self.count, self.bodies = options, False, 0, 0
+        self.options, self.is_draining, self.count, self.bytes = options, False, 0, 0
+        self.max_body = int(options.max_body * 1e6)
         self.streams = ThreadPoolExecutor(options.max_batch_size, "stream")
 
     @contextlib.contextmanager
-    def request(self) -> Iterator[None]:
-        """Counts a request while it is handled, so that a server that stops waits for it."""
+    def request(self) -> Iterator[Callable[[int], None]]:
+        """Counts a request while it is handled, so that a server that stops waits for it.
+
+        Yields a function that counts the bytes that the request takes: all bodies together are
+        bounded, too.
+        """
         if self.is_draining:
             raise Unavailable("the server stops")
+        taken = 0
+
+        def take(size: int) -> None:
+            nonlocal taken
+            if self.bytes + size > BODIES * self.max_body:
+                raise Overloaded("the bodies of the waiting requests are too large; try later")
+            self.bytes, taken = self.bytes + size, taken + size
+
         self.count += 1
         try:
-            yield
+            yield take
         finally:
             self.count -= 1
-
-    @contextlib.contextmanager
-    def body(self) -> Iterator[None]:
-        """Counts a body while it is read: together they take memory."""
-        if self.bodies >= self.options.max_waiting:
-            raise Overloaded("too many requests are being received")
-        self.bodies += 1
-        try:
-            yield
-        finally:
-            self.bodies -= 1
+            self.bytes -= taken
 
     async def wait(self, future: Future, deadline: float, receive: Callable) -> Any:
         """The result of a future, which is canceled at the deadline or when the client leaves.
