@@ -1,6 +1,7 @@
 """A server on a real port: in a thread with fake models, and the command with small exports."""
 
 import base64
+import functools
 import json
 import os
 import re
@@ -26,7 +27,10 @@ from tfx_transformer.serving.supervisor import listen
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 KINDS = ("translator", "classifier", "captioner", "generator")
-OPTIONS = "--max-batch-size 2 --max-rows 8 --max-body 1 --max-characters 200 --no-warm-up"
+OPTIONS = "--max-batch-size 2 --max-rows 8 --max-body 1 --max-characters 200 --deadline 60 "
+OPTIONS += "--no-warm-up"
+
+get, post = functools.partial(httpx.get, timeout=60), functools.partial(httpx.post, timeout=60)
 
 
 @pytest.fixture
@@ -190,12 +194,12 @@ def test_the_start_says_what_is_loaded_and_where_it_is(server):
     for kind in KINDS:
         assert f"{kind}/1: loading" in text and f"{kind}/1: ready" in text
     assert f"ready: {server.address}, gRPC 127.0.0.1:{server.grpc_port} (translator/1, " in text
-    assert httpx.get(f"{server.address}/readyz").status_code == 200
+    assert get(f"{server.address}/readyz").status_code == 200
 
 
 def test_both_apis_give_the_results_of_the_pipeline(server, translator, classifier, items):
     texts = ["red cat", "", "blue dog and red cat"]
-    answer = httpx.post(f"{server.address}/translate", json={"text": texts, "n_best": 2})
+    answer = post(f"{server.address}/translate", json={"text": texts, "n_best": 2})
     expected = translator.results(texts)
     translations = answer.json()["translations"]
     assert [x["text"] for x in translations] == [x.text for x in expected]
@@ -205,7 +209,7 @@ def test_both_apis_give_the_results_of_the_pipeline(server, translator, classifi
     rows = {
         "instances": [{"image": {"b64": base64.b64encode(x).decode()}} for x in items["classifier"]]
     }
-    answer = httpx.post(f"{server.address}/v1/models/classifier:predict", json=rows)
+    answer = post(f"{server.address}/v1/models/classifier:predict", json=rows)
     predictions = answer.json()["predictions"]
     assert [x["is_readable"] for x in predictions] == [True, False, True]
     values = classifier(items["classifier"])
@@ -213,19 +217,19 @@ def test_both_apis_give_the_results_of_the_pipeline(server, translator, classifi
 
 
 def test_limits_of_the_models_are_errors_of_the_client(server):
-    def post(text):
-        return httpx.post(f"{server.address}/translate", json={"text": text})
+    def translate(text):
+        return post(f"{server.address}/translate", json={"text": text})
 
     for text in ("x" * 201, ["x"] * 9):
-        answer = post(text)
+        answer = translate(text)
         assert answer.status_code == 413 and "at most" in answer.json()["error"]
-    assert post([]).status_code == 400
-    assert post("x" * 1_000_001).status_code == 413
+    assert translate([]).status_code == 400
+    assert translate("x" * 1_000_001).status_code == 413
 
 
 def test_batches_are_counted(server):
-    httpx.post(f"{server.address}/translate", json={"text": ["a", "b"]})
-    text = httpx.get(f"{server.address}/metrics").text
+    post(f"{server.address}/translate", json={"text": ["a", "b"]})
+    text = get(f"{server.address}/metrics").text
     assert re.search(r'serving_batch_rows_sum\{model="translator",.*default"\} [1-9]', text)
     assert 'serving_queue{model="translator"} 0.0' in text
 
@@ -240,8 +244,8 @@ def test_grpc_answers_too(server):
     request.inputs["text"].CopyFrom(tf.make_tensor_proto(["red cat"]))
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        text = tf.make_ndarray(stub.Predict(request, timeout=10).outputs["text"])[0].decode()
-    answer = httpx.post(f"{server.address}/translate", json={"text": "red cat"})
+        text = tf.make_ndarray(stub.Predict(request, timeout=60).outputs["text"])[0].decode()
+    answer = post(f"{server.address}/translate", json={"text": "red cat"})
     assert answer.json()["translations"][0]["text"] == text
 
 
@@ -284,9 +288,10 @@ def test_the_parent_has_not_loaded_tensorflow(server):
 
 def test_a_killed_server_answers_again(server):
     os.kill(server.child(), signal.SIGKILL)
-    assert httpx.get(f"{server.address}/healthz", timeout=60).status_code == 200  # it waited
+    server.wait("the server crashed (signal 9)")
+    assert get(f"{server.address}/healthz").status_code == 200  # it waited
     server.wait("ready: ", count=2)
-    answer = httpx.post(f"{server.address}/translate", json={"text": "red cat"})
+    answer = post(f"{server.address}/translate", json={"text": "red cat"})
     assert answer.status_code == 200
 
 

@@ -1,5 +1,6 @@
 """The parent process, with a child that answers every connection with its process id."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -44,6 +45,7 @@ def start():
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         processes.append(process)
         return process, int(process.stdout.readline())
@@ -51,22 +53,25 @@ def start():
     yield start
     for process in processes:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()  # without reading: a child that did not end keeps them open
+        process.stderr.close()
 
 
 def ask(port):
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-        return int(connection.makefile().read() or 0)
+        answer = connection.makefile().read()
+    assert answer.isdecimal() and int(answer) > 1
+    return int(answer)
 
 
 def ends(pid):
     limit = time.monotonic() + 10
     while time.monotonic() < limit:
         try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+            if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
             return True
         time.sleep(0.01)
     return False
@@ -78,6 +83,7 @@ def test_a_killed_child_is_replaced_and_clients_wait(start):
     assert first != process.pid
     for _ in range(3):
         os.kill(first, signal.SIGKILL)
+        assert ends(first)
         second = ask(port)  # not refused
         assert second not in (first, process.pid)
         first = second
@@ -116,7 +122,28 @@ def test_the_child_ends_with_a_killed_parent(start):
     process, port = start(ANSWER)
     pid = ask(port)
     process.kill()
-    assert ends(pid)
+    try:
+        assert ends(pid)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_ctrl_c_reaches_the_child_only_once(start):
+    count = """
+signals = []
+signal.signal(signal.SIGINT, lambda *_: signals.append(1))
+ready()
+print("ready", flush=True)
+while not signals:
+    time.sleep(0.01)
+time.sleep(0.3)
+sys.exit(10 + len(signals))
+"""
+    process, _ = start(count)
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.wait(10) == 11
 
 
 def test_a_port_in_use_is_an_error():
