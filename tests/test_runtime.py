@@ -136,3 +136,11 @@ def test_compiled_code_is_kept_in_the_cache_folder_of_the_user(monkeypatch, tmp_
     assert os.environ["TF_XLA_FLAGS"] == expected and folder.is_dir()
     keep_compiled()
     assert os.environ["TF_XLA_FLAGS"] == expected
+
+
+def test_without_a_cache_folder_nothing_is_kept(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("TF_XLA_FLAGS", "")
+    keep_compiled()
+    assert os.environ["TF_XLA_FLAGS"] == ""

@@ -55,8 +55,9 @@ def keep_compiled() -> None:
     if flag not in flags:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = cache / "tfx_transformer" / "xla"
-        folder.mkdir(parents=True, exist_ok=True)
-        os.environ["TF_XLA_FLAGS"] = f"{flags} {flag}={folder}".strip()
+        with contextlib.suppress(OSError):  # a folder that cannot be written is no reason to stop
+            folder.mkdir(parents=True, exist_ok=True)
+            os.environ["TF_XLA_FLAGS"] = f"{flags} {flag}={folder}".strip()
 
 
 def graph(function, *signature, **options):
