@@ -82,17 +82,17 @@ serve, and open http://localhost:8501 to try both:
     return scores
 
 
-def train_and_export(recipe: Recipe, folder: Path) -> tuple[Run, dict, Path]:
-    """The finished run, its scores, and the folder of its SavedModel."""
+def train_and_export(recipe: Recipe, folder: Path, **options) -> tuple[Run, dict, Path]:
+    """The finished run, its scores, and the folder of its SavedModel with these options."""
     scores = train(recipe, folder / "run")
     loaded = load_run(folder / "run")
     shutil.rmtree(folder / "served", ignore_errors=True)
-    return loaded, scores, export(loaded.pipeline(), folder / "served", loaded.card())
+    return loaded, scores, export(loaded.pipeline(**options), folder / "served", loaded.card())
 
 
 def show_translation(recipe: Recipe, folder: Path) -> dict[str, float]:
     """A translator, compared with the nearest neighbor."""
-    loaded, scores, served = train_and_export(recipe, folder)
+    loaded, scores, served = train_and_export(recipe, folder, n_best=4)  # for the page
     data = loaded.recipe.data
     known, test = load_split(data, "train"), load_split(data, "test")
     nearest = translation_scores(nearest_neighbor(known, test.source), test.target)
