@@ -17,7 +17,7 @@ from tfx_transformer.checks import missing_package
 from tfx_transformer.files import check_exists, check_new
 from tfx_transformer.runtime import keep_compiled, start_tensorflow
 from tfx_transformer.serving.folders import name_folders
-from tfx_transformer.serving.options import ServingOptions
+from tfx_transformer.serving.options import RayOptions, ServingOptions
 from tfx_transformer.serving.supervisor import listen, supervise
 from tfx_transformer.train.options import PipelineOptions, given
 from tfx_transformer.train.parsing import PROG, parse_train, recipe_list
@@ -25,7 +25,7 @@ from tfx_transformer.train.tasks import load_commands
 
 Options = Annotated[PipelineOptions, tyro.conf.arg(name="")]
 NO_OPTIONS = PipelineOptions()
-SERVING_OPTIONS = ServingOptions()
+SERVING_OPTIONS, RAY_OPTIONS = ServingOptions(), RayOptions()
 EXPORT_FOLDER = Path(tfx_transformer.__file__).parent / "export"  # each module is a format
 FORMATS = tuple(module.name for module in pkgutil.iter_modules([str(EXPORT_FOLDER)]))
 
@@ -207,7 +207,9 @@ def serve(
     token: str | None = None,
     log_text: bool = False,
     cors_origin: tuple[str, ...] = (),
+    engine: Literal["local", "ray"] = "local",
     options: Annotated[ServingOptions, tyro.conf.arg(name="")] = SERVING_OPTIONS,
+    ray: Annotated[RayOptions, tyro.conf.arg(name="")] = RAY_OPTIONS,
 ) -> None:
     """Serve models over HTTP and gRPC, as TensorFlow Serving does, with a page to try them.
 
@@ -218,28 +220,39 @@ def serve(
         models: run folders or exports, as FOLDER or NAME=FOLDER.
         host: address to listen at; 0.0.0.0 is all of this machine.
         port: of HTTP.
-        grpc_port: 0 is none.
+        grpc_port: 0 is none; the engine ray has none.
         token: that requests must have, as Authorization: Bearer TOKEN; or in the environment, as
             TFX_TRANSFORMER_TOKEN.
         log_text: log the content of requests.
         cors_origin: origins whose pages may call the server, such as https://example.org.
+        engine: one process here, or replicas on Ray: the cluster of RAY_ADDRESS, or this machine.
         options: of batches and limits.
+        ray: of the engine ray.
     """
     folders = name_folders(models)
+    if engine == "local" and ray != RAY_OPTIONS:
+        raise ValueError("the options of replicas need engine=ray; got engine=local")
     for package in ("fastapi", "prometheus_client", "uvicorn", "tensorflow_serving"):
         if importlib.util.find_spec(package) is None:
             raise missing_package("serve", package.replace("tensorflow_s", "tensorflow-s"), "serve")
+    if engine == "ray" and importlib.util.find_spec("ray") is None:
+        raise missing_package("engine=ray", "ray[serve]", "ray")
     listener = listen(host, port)
-    ready = supervise()  # from here on in a child process
+    token = token or os.environ.get("TFX_TRANSFORMER_TOKEN")
+    ready = supervise() if engine == "local" else None  # from here on in a child process
     keep_compiled()
     start_tensorflow()
     from tfx_transformer.serving.server import serve, start_log
-    from tfx_transformer.train.loading import load_pipeline
+    from tfx_transformer.train.loading import load_pipeline as load
 
     start_log()
-    token = token or os.environ.get("TFX_TRANSFORMER_TOKEN")
-    load = load_pipeline
-    serve(listener, folders, options, load, ready, grpc_port, token, log_text, cors_origin)
+    if ready is None:
+        from tfx_transformer.serving.ray import build, run
+
+        listener.close()  # the port is free: Ray listens
+        run(build(folders, options, ray, load, token, log_text, cors_origin), host, port, ray)
+    else:
+        serve(listener, folders, options, load, ready, grpc_port, token, log_text, cors_origin)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

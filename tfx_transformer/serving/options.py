@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tfx_transformer.checks import check_above_zero, check_positive
+from tfx_transformer.checks import check_above_zero, check_positive, check_whole
 
 
 @dataclass(frozen=True)
@@ -53,3 +53,31 @@ class ServingOptions:
         return sorted(
             {*(size for size in sizes if size < self.max_batch_size), self.max_batch_size}
         )
+
+
+@dataclass(frozen=True)
+class RayOptions:
+    """The replicas of a server on Ray.
+
+    Args:
+        replicas: processes that answer requests, each with all models.
+        max_replicas: maximum number of replicas under load; 0 keeps their number.
+        target_requests: requests in progress for each replica, which decide how many there are; 0
+            is max_batch_size.
+        num_cpus: that Ray reserves for each replica.
+    """
+
+    replicas: int = 1
+    max_replicas: int = 0
+    target_requests: int = 0
+    num_cpus: float = 1.0
+
+    def __post_init__(self):
+        check_positive(replicas=self.replicas)
+        check_whole(max_replicas=self.max_replicas, target_requests=self.target_requests)
+        check_above_zero(num_cpus=self.num_cpus)
+        if 0 < self.max_replicas < self.replicas:
+            raise ValueError(
+                f"max_replicas must be 0 or at least replicas={self.replicas}; "
+                f"got max_replicas={self.max_replicas}"
+            )

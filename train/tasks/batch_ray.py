@@ -11,6 +11,7 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from tfx_transformer.runtime import start_tensorflow
+from tfx_transformer.serving.cluster import start_ray
 from tfx_transformer.train.tasks.batch_files import CHUNK, Answers, Content, LineWork, read_chunks
 
 RETRIES = 3  # of a worker that dies, and of the lines that it was at
@@ -32,13 +33,10 @@ class Worker:
 
 def answer_on_ray(work: LineWork, files: dict[Path, Content], workers: int) -> Answers:
     """The answers to all lines of all files, in order."""
-    ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    start_ray(workers)
     try:
-        resources = ray.cluster_resources()
-        if workers > resources["CPU"]:
-            rule = f"at most {resources['CPU']:.0f}, the number of CPUs"
-            raise ValueError(f"workers must be {rule}; got workers={workers}")
-        options = {"num_cpus": 1, "num_gpus": int(resources.get("GPU", 0) >= workers)}
+        has_gpus = ray.cluster_resources().get("GPU", 0) >= workers
+        options = {"num_cpus": 1, "num_gpus": int(has_gpus)}
         options |= {"max_restarts": RETRIES, "max_task_retries": RETRIES}
         create = ray.remote(Worker).options(**options, scheduling_strategy="SPREAD").remote
         actors = [create(work) for _ in range(workers)]

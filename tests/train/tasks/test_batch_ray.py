@@ -33,7 +33,7 @@ def test_files_are_translated_in_order_and_a_killed_worker_is_replaced(run, tmp_
         while not (tmp_path / "ray/a.txt").exists():  # then the workers are at the next chunks
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.05)
-        os.kill(worker_ids()[0], signal.SIGKILL)
+        os.kill(worker_ids(process.pid)[0], signal.SIGKILL)
         errors = process.communicate(timeout=300)[1]
         assert process.returncode == 0, errors
     for name in names:
@@ -41,7 +41,14 @@ def test_files_are_translated_in_order_and_a_killed_worker_is_replaced(run, tmp_
         assert (tmp_path / "ray" / name).read_bytes() == expected
 
 
-def worker_ids():
-    """The processes of Ray that translate."""
-    lines = subprocess.check_output(["ps", "-eo", "pid=,args="], text=True).splitlines()
-    return [int(line.split()[0]) for line in lines if "ray::Worker" in line]
+def worker_ids(command):
+    """The processes of Ray that translate, below the command."""
+    table = subprocess.check_output(["ps", "-eo", "pid=,ppid=,args="], text=True)
+    rows = [line.split(None, 2) for line in table.splitlines()]
+    parents = {int(pid): int(parent) for pid, parent, _ in rows}
+
+    def is_below(pid):
+        return pid == command or (pid in parents and is_below(parents[pid]))
+
+    found = [int(pid) for pid, _, name in rows if name.startswith("ray::Worker")]
+    return [pid for pid in found if is_below(pid)]
