@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfx_transformer.serving.options import ServingOptions
+from tfx_transformer.serving.options import RayOptions, ServingOptions
 
 
 def test_allowed_batch_sizes_end_with_the_maximum():
@@ -18,3 +18,13 @@ def test_allowed_batch_sizes_end_with_the_maximum():
 def test_wrong_values_are_named(name, value):
     with pytest.raises(ValueError, match=f"{name}"):
         ServingOptions(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"replicas": 0}, {"num_cpus": 0.0}, {"replicas": 3, "max_replicas": 2}],
+    ids=lambda options: list(options)[-1],
+)
+def test_wrong_numbers_of_replicas_are_named(options):
+    with pytest.raises(ValueError, match=list(options)[-1]):
+        RayOptions(**options)

@@ -169,10 +169,14 @@ def test_a_wrong_value_is_reported_in_one_line(tmp_path):
 
 def test_serve_names_the_extra_that_is_missing(tmp_path, monkeypatch):
     find = cli.importlib.util.find_spec
-    hidden = lambda name: None if name == "uvicorn" else find(name)  # noqa: E731
-    monkeypatch.setattr(cli.importlib.util, "find_spec", hidden)
-    with pytest.raises(SystemExit, match=r'serve needs the package uvicorn: .* ".\[serve\]"'):
-        main(["serve", str(tmp_path)])
+    for package, engine, message in (
+        ("uvicorn", "local", r'serve needs the package uvicorn: .* ".\[serve\]"'),
+        ("ray", "ray", r'engine=ray needs the package ray\[serve\]: .* ".\[ray\]"'),
+    ):
+        hidden = lambda name, missing=package: None if name == missing else find(name)  # noqa: E731
+        monkeypatch.setattr(cli.importlib.util, "find_spec", hidden)
+        with pytest.raises(SystemExit, match=message):
+            main(["serve", str(tmp_path), "--engine", engine])
 
 
 def test_serve_checks_its_options_before_it_starts(tmp_path):
@@ -181,6 +185,7 @@ def test_serve_checks_its_options_before_it_starts(tmp_path):
         ([str(tmp_path / "x")], "models must name folders; there is no"),
         ([f"a={tmp_path}", f"a={tmp_path}"], "models must have different names"),
         ([str(tmp_path), "--max-rows", "0"], "max_rows must be a whole number above zero"),
+        ([str(tmp_path), "--replicas", "2"], "the options of replicas need engine=ray"),
     ):
         with pytest.raises(SystemExit, match=f"^tfx-transformer: {message}"):
             main(["serve", *arguments])

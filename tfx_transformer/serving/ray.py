@@ -48,7 +48,7 @@ class Server:
         web: further arguments of `create_app`.
     """
 
-    async def __init__(
+    async def __init__(  # type: ignore[misc]
         self,
         folders: dict[str, Path],
         options: ServingOptions,
@@ -94,7 +94,7 @@ def build(
         target = ray_options.target_requests or options.max_batch_size
         scaling = {"min_replicas": replicas, "max_replicas": most}
         number = {"autoscaling_config": scaling | {"target_ongoing_requests": target}}
-    deployment = serve.deployment(
+    deployment: Any = serve.deployment(
         Server,
         **number,
         ray_actor_options={"num_cpus": ray_options.num_cpus},
@@ -120,14 +120,15 @@ def app(arguments: dict[str, str]) -> serve.Application:
     known = {"models", *(field.name for kind in kinds for field in fields(kind))}
     for name in arguments.keys() - known:
         raise ValueError(f"unknown argument {name!r}; known: {', '.join(sorted(known))}")
-    options, ray_options = (
-        pydantic.TypeAdapter(kind).validate_python(
-            {x.name: arguments[x.name] for x in fields(kind) if x.name in arguments}
-        )
-        for kind in kinds
-    )
+    options, ray_options = (parse(kind, arguments) for kind in kinds)
     folders = name_folders([name for name in arguments.get("models", "").split(",") if name])
     return build(folders, options, ray_options, token=os.environ.get("TFX_TRANSFORMER_TOKEN"))
+
+
+def parse(kind: type, arguments: dict[str, str]) -> Any:
+    """The options of one class among the arguments, from strings."""
+    own = {x.name: arguments[x.name] for x in fields(kind) if x.name in arguments}
+    return pydantic.TypeAdapter(kind).validate_python(own)
 
 
 def run(application: serve.Application, host: str, port: int, ray_options: RayOptions) -> None:

@@ -24,7 +24,6 @@ from tqdm import tqdm
 from tfx_transformer.checks import check_positive, import_extra
 from tfx_transformer.files import lock_folder, whole_file, write_file
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.untrusted import read_json, reading
 
 STATE = ".batch"
 CHUNK = 16  # batches that are read, sorted by length and answered together
@@ -168,6 +167,8 @@ def read_content(path: Path) -> Content:
 
 def open_output(output: Path, work: LineWork, contents: dict[Path, Content]) -> None:
     """Writes the manifest; raises if there are files of another model, options or content."""
+    from tfx_transformer.untrusted import read_json, reading
+
     path = output / STATE / "manifest.json"
     made = json.loads(json.dumps({"model": hash_model(work.model)} | work.options))
     files = {file.name: asdict(content) for file, content in contents.items()}

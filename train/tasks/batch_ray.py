@@ -6,6 +6,7 @@ same path. (Ray Data would need every file there too, and a CPU beside the worke
 
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import ray
 from ray.exceptions import RayActorError, RayTaskError
@@ -22,7 +23,7 @@ class Worker:
     """A process that loads the model for its first lines."""
 
     def __init__(self, work: LineWork):
-        self.work, self.answer = work, None
+        self.work, self.answer = work, None  # type: Any, Any
 
     def answer_lines(self, lines: list[str]) -> list[tuple[str, bool]]:
         if self.answer is None:
@@ -39,7 +40,7 @@ def answer_on_ray(work: LineWork, files: dict[Path, Content], workers: int) -> A
         options = {"num_cpus": 1, "num_gpus": int(has_gpus)}
         options |= {"max_restarts": RETRIES, "max_task_retries": RETRIES}
         create = ray.remote(Worker).options(**options, scheduling_strategy="SPREAD").remote
-        actors = [create(work) for _ in range(workers)]
+        actors: list[Any] = [create(work) for _ in range(workers)]
         waiting: deque = deque()
         for number, chunk in enumerate(read_chunks(files, CHUNK * work.batch_size)):
             if len(waiting) == WAITING * workers:
