@@ -112,7 +112,7 @@ def test_a_version_is_exported_for_tensorflow_serving(classify_run, tmp_path, ca
     command = ["export", str(run), "--for-serving", "--to"]
     main([*command, str(folder)])
     shown = capsys.readouterr().out
-    assert shown.startswith(f"{folder / run.name / '1'}\nimages\n")
+    assert shown.startswith(f"{folder / run.name / '1'}\nexplain\n")
     assert shown.endswith(f"next: cd {folder} && docker compose up\n")
     assert f'name: "{run.name}"' in (folder / "models.config").read_text()
     with pytest.raises(SystemExit, match="must be new or have a file models.config"):
