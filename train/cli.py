@@ -92,6 +92,7 @@ def export(
     format: Literal[FORMATS] = "saved_model",  # type: ignore[valid-type]
     ids_only: bool = False,
     for_serving: bool = False,
+    tokenizer: Literal["core", "text"] | None = None,
     options: Options = NO_OPTIONS,
 ) -> None:
     """Export a trained model to a new folder.
@@ -104,9 +105,11 @@ def export(
         to: the new folder.
         format: saved_model; ctranslate2 (translators; without the decoder's options); litert (image
             classifiers, 8-bit) or onnx (image classifiers), without the decoding of image files.
-        ids_only: token ids instead of text; the export then needs no tensorflow-text.
+        ids_only: token ids instead of text.
         for_serving: add a version of the model, as TO/RUN/1, to a folder for TensorFlow Serving,
             with its settings and a compose file; the folder may exist.
+        tokenizer: of a SavedModel: core for ops of TensorFlow alone, text for those of
+            tensorflow-text, which must then be installed to load it; core if None and possible.
         options: of the pipeline. For classifiers, top_k is the number of classes to return.
     """
     check_exists(run=run)
@@ -126,11 +129,12 @@ def export(
     is_run = (Path(run) / "recipe.json").exists()
     card = load_run(run).card() if is_run else f"From {Path(run).name}.\n"
     pipeline = load_pipeline(run, **given(options))
-    only = {"ids_only": True} if ids_only else {}
+    given_options = {"ids_only": ids_only or None, "tokenizer": tokenizer}
+    given_options = {name: value for name, value in given_options.items() if value is not None}
     if for_serving:
-        folder = export_version(pipeline, to, name, card, **only)
+        folder = export_version(pipeline, to, name, card, **given_options)
     else:
-        folder = export(pipeline, to, card, format, **only)
+        folder = export(pipeline, to, card, format, **given_options)
     print(folder)
     if format == "saved_model":
         print(inspect(folder))

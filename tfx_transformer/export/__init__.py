@@ -50,6 +50,8 @@ def export(
     if not isinstance(pipeline, Pipeline):
         raise ValueError(f"pipeline must be a Pipeline; got {type(pipeline).__name__}")
     check_kind(pipeline.kind, format)
+    if format == "saved_model":
+        options = saved_model.complete(pipeline, **options)
     info = {
         "kind": pipeline.kind,
         "format": format,

@@ -1,10 +1,11 @@
 """SavedModel export: loads with TensorFlow alone, without this package.
 
-    import tensorflow as tf, tensorflow_text            # tensorflow_text only for models of text
+    import tensorflow as tf
     model = tf.saved_model.load(folder)
     model.signatures["serving_default"](tf.constant(["hello"]))["text"]
 
-Any op of tensorflow-text in the file makes it necessary to load; with `ids_only` there is none.
+Any op of tensorflow-text in the file makes it necessary to load. There is none with the tokenizer
+"core", nor with `ids_only`.
 """
 
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_transformer.checks import check_choice
 from tfx_transformer.pipelines import PIPELINES
 from tfx_transformer.pipelines.base import Pipeline, Predictor
 from tfx_transformer.serving.tensorflow_serving import TEXT, write_warm_up
@@ -53,11 +55,32 @@ class Saved(tf.Module):
         self.resources = list(resources)
 
 
-def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> str:
+def complete(pipeline: Pipeline, tokenizer: str | None = None, **options) -> dict[str, Any]:
+    """The options of `write` with the tokenizer: "core" if it can be, else "text"."""
+    if options.get("ids_only") or not any(name.endswith("tokenizer") for name in vars(pipeline)):
+        if tokenizer is not None:
+            raise ValueError(f"tokenizer must be left out: the export has none; got {tokenizer=}")
+        return options
+    if tokenizer is None:
+        try:
+            pipeline.with_core_ops()
+        except ValueError:
+            tokenizer = "text"
+    return options | {"tokenizer": tokenizer or "core"}
+
+
+def write(pipeline: Pipeline, folder: Path, ids_only: bool = False, tokenizer: str = "text") -> str:
     """Writes the SavedModel, and returns how to use it.
 
-    `ids_only` writes only the function from token ids to ids or classes, and files of tokenizers.
+    Args:
+        pipeline: what to write.
+        folder: where.
+        ids_only: write only the function from token ids to ids or classes, and files of tokenizers.
+        tokenizer: "text" for the ops of tensorflow-text, "core" for those of TensorFlow alone.
     """
+    check_choice("core", "text", tokenizer=tokenizer)
+    if tokenizer == "core":
+        pipeline = pipeline.with_core_ops()
     signatures, resources = pipeline.signatures(), pipeline.resources()
     if ids_only:
         if "ids" not in signatures:
@@ -71,7 +94,7 @@ def write(pipeline: Pipeline, folder: Path, ids_only: bool = False) -> str:
     write_warm_up(folder, signatures, example_ids(pipeline))
     (argument,) = signatures["serving_default"].input_signature
     example, note = describe_input(pipeline, ids_only)
-    needs_text = not inspect(folder).endswith("needs tensorflow-text: no")
+    needs_text = bool(text_ops(folder))
     imports = "\nimport tensorflow_text  # registers the ops of the tokenizer" * needs_text
     return USAGE.format(imports=imports, argument=argument.name, example=example, note=note)
 
@@ -124,8 +147,8 @@ class ExportedPipeline(Predictor):
 
     def __init__(self, folder: Path, kind: str, options: dict[str, Any]):
         self.kind, self.options, self.result = kind, options, PIPELINES[kind].result
-        import tensorflow_text  # noqa: F401  # registers the text ops
-
+        if text_ops(folder):
+            import tensorflow_text  # noqa: F401  # registers them
         self.loaded = tf.saved_model.load(str(folder))
         self.signatures = self.loaded.signatures
 
@@ -138,14 +161,7 @@ load = ExportedPipeline
 
 def inspect(folder) -> str:
     """The signatures of a SavedModel, and which of its ops need tensorflow-text."""
-    path = Path(folder) / "saved_model.pb"
-    if not path.exists():
-        raise ValueError(f"{folder} is not a SavedModel: there is no {path}")
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    with reading(path):
-        graph = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs[0]
-    lines = []
+    graph, lines = read_graph(folder), []
     for name, signature in sorted(graph.signature_def.items()):
         if name.startswith("__"):
             continue
@@ -155,9 +171,24 @@ def inspect(folder) -> str:
                 shape = ", ".join("?" if d.size < 0 else str(d.size) for d in info.tensor_shape.dim)
                 dtype = tf.dtypes.as_dtype(info.dtype).name
                 lines.append(f"{arrow} {key}: {dtype} [{shape}]")
-    nodes = [node.op for node in graph.graph_def.node]
-    for function in graph.graph_def.library.function:
-        nodes += [node.op for node in function.node_def]
-    text_ops = sorted({op for op in nodes if op.startswith(TEXT_OPS)})
-    lines.append("needs tensorflow-text: " + (", ".join(text_ops) or "no"))
+    lines.append("needs tensorflow-text: " + (", ".join(text_ops(folder)) or "no"))
     return "\n".join(lines)
+
+
+def text_ops(folder) -> list[str]:
+    """The ops of tensorflow-text in a SavedModel."""
+    graph = read_graph(folder).graph_def
+    ops = {node.op for node in graph.node}
+    ops |= {node.op for function in graph.library.function for node in function.node_def}
+    return sorted(op for op in ops if op.startswith(TEXT_OPS))
+
+
+def read_graph(folder):
+    """The MetaGraphDef of a SavedModel."""
+    path = Path(folder) / "saved_model.pb"
+    if not path.exists():
+        raise ValueError(f"{folder} is not a SavedModel: there is no {path}")
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    with reading(path):
+        return saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs[0]

@@ -145,6 +145,15 @@ class Pipeline(Predictor, tf.Module, abc.ABC):
             options["decoder"] = decoder_options(options["decoder"])
         return options
 
+    def with_core_ops(self) -> "Pipeline":
+        """The same pipeline with tokenizers that use no op of tensorflow-text."""
+        parts = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        parts = {name: part for name, part in parts.items() if name.endswith(PARTS)}
+        # two names may have the same tokenizer
+        core = {id(part): part.with_core_ops() for name, part in parts.items() if name != "model"}
+        parts = {name: core.get(id(part), part) for name, part in parts.items()}
+        return type(self)(**parts, **self.options())
+
 
 def is_truncated(outputs: dict[str, np.ndarray], row: int) -> bool:
     """Whether a text was truncated; images are not, and older exports do not say it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tfx_transformer.checks import check_choice
+from tfx_transformer.data.text.core.sentencepiece import CoreSentencePiece
 from tfx_transformer.data.text.tokenizer import (
     END,
     PAD,
@@ -27,11 +28,18 @@ class PieceTokenizer(tf.Module):
         splitter: how a text is split into pieces: the content of a SentencePiece model, "spaces" or
             "characters".
         language_codes: whether a text may begin with a code such as >>fra<<, which is a piece.
+        core: whether to use ops of TensorFlow alone, as in `Tokenizer`.
     """
 
     unk_id = UNK
 
-    def __init__(self, pieces: Sequence[str], splitter: bytes | str, language_codes: bool = False):
+    def __init__(
+        self,
+        pieces: Sequence[str],
+        splitter: bytes | str,
+        language_codes: bool = False,
+        core: bool = False,
+    ):
         super().__init__(name="piece_tokenizer")
         self.pieces, self.splitter, self.language_codes = tuple(pieces), splitter, language_codes
         self.vocab_size = len(self.pieces)
@@ -40,7 +48,7 @@ class PieceTokenizer(tf.Module):
             repeated = next(p for p in self.pieces[END:] if self.pieces[END:].count(p) > 1)
             raise ValueError(f"pieces must be unique; got {repeated!r} more than once")
         if isinstance(splitter, bytes):
-            self._graph = SentencePieceModel(splitter)
+            self._graph = CoreSentencePiece(splitter) if core else SentencePieceModel(splitter)
         else:
             check_choice(*SEPARATORS, splitter=splitter)
         keys, ids = tf.constant(self.pieces[END:]), tf.range(END, self.vocab_size)
@@ -48,6 +56,10 @@ class PieceTokenizer(tf.Module):
             tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=UNK
         )
         self._pieces = tf.constant(self.pieces)
+
+    def with_core_ops(self) -> "PieceTokenizer":
+        """The same tokenizer without ops of tensorflow-text."""
+        return PieceTokenizer(self.pieces, self.splitter, self.language_codes, core=True)
 
     def encode(self, strings) -> tf.RaggedTensor:
         """Strings (B) → ids (B, ragged) int32, without START and END."""

@@ -13,6 +13,7 @@ import sentencepiece
 import tensorflow as tf
 
 from tfx_transformer.checks import check_choice, check_positive
+from tfx_transformer.data.text.core.sentencepiece import CoreSentencePiece
 from tfx_transformer.data.text.sentencepiece_model import (
     END,
     PAD,
@@ -35,11 +36,13 @@ class Tokenizer(tf.Module):
 
     Args:
         model: the content of a `.model` file with the special ids PAD, START, END and UNK.
+        core: whether the graph uses ops of TensorFlow alone: slower, without `sample`, and not for
+            every model.
     """
 
     start_id, end_id, unk_id = START, END, UNK
 
-    def __init__(self, model: bytes):
+    def __init__(self, model: bytes, core: bool = False):
         super().__init__(name="tokenizer")
         try:
             self._python = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -52,7 +55,7 @@ class Tokenizer(tf.Module):
                 f"{[PAD, START, END, UNK]}; got {ids}"
             )
         self.model, self.vocab_size = model, self._python.vocab_size()
-        self._graph = SentencePieceModel(model)
+        self._graph = CoreSentencePiece(model) if core else SentencePieceModel(model)
 
     @classmethod
     def load(cls, path: str | Path) -> "Tokenizer":
@@ -63,6 +66,10 @@ class Tokenizer(tf.Module):
     def save(self, path: str | Path) -> None:
         """Writes a `.model` file for any SentencePiece library."""
         write_file(path, self.model)
+
+    def with_core_ops(self) -> "Tokenizer":
+        """The same tokenizer without ops of tensorflow-text."""
+        return Tokenizer(self.model, core=True)
 
     @property
     def pieces(self) -> list[str]:

@@ -70,6 +70,9 @@ class WordPiece(tf.Module):
         flags = {"do_lower_case": self.lower_case, "strip_accents": self.strip_accents}
         write_file(config, json.dumps(flags))
 
+    def with_core_ops(self) -> "WordPiece":
+        raise ValueError("tokenizer must be text for WordPiece, which needs tensorflow-text")
+
     def encode(self, strings) -> tf.RaggedTensor:
         """Strings (B) → ids (B, ragged) int32, without [CLS] and [SEP]."""
         strings = tf.strings.regex_replace(strings, "[\ufffd\\x00]", "")  # as BERT's code does

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfx_transformer.data.text.core.flat import SEPARATOR
 from tfx_transformer.data.text.core.normalizer import MARK
 
-NONE = -1  # padding, and no piece
+PAD = -1
 
 
 class BytePair(tf.Module):
@@ -39,13 +39,16 @@ class BytePair(tf.Module):
             if piece[:cut] in symbols and piece[cut:] in symbols
         }
         characters = {ord(character): symbols[character] for character in characters}
-        self._characters, self._pairs = hash_table(characters, other), hash_table(pairs, NONE)
+        self._characters, self._pairs = (
+            hash_table(characters, other),
+            hash_table(pairs, len(pieces)),
+        )
         ids, lengths = np.full(other + 1, unk_id), np.ones(other + 1)
         for piece, symbol in symbols.items():
             lengths[symbol] = len(piece)
             ids[symbol] = symbol if symbol < len(pieces) else unk_id
         self._ids, self._lengths = tf.constant(ids, tf.int32), tf.constant(lengths, tf.int32)
-        self._scores = tf.constant([*scores, -np.inf], tf.float32)  # the last for NONE
+        self._scores = tf.constant([*scores, -np.inf], tf.float32)  # the last for no pair
         # no pair reaches over the beginning of a word: each word is a row of its own
         self._splits_words = not any(chr(MARK) in (piece or "")[1:] for piece in pieces)
 
@@ -59,8 +62,8 @@ class BytePair(tf.Module):
         count = tf.reduce_sum(tf.cast(is_begin, tf.int32))
         symbols = self._characters.lookup(tf.cast(tf.boolean_mask(codes, is_text), tf.int64))
         symbols = tf.RaggedTensor.from_value_rowids(symbols, rows, count, validate=False)
-        symbols = self._merge(symbols.to_tensor(NONE))
-        symbols = tf.boolean_mask(symbols, symbols != NONE)
+        symbols = self._merge(symbols.to_tensor(PAD))
+        symbols = tf.boolean_mask(symbols, symbols != PAD)
         length = tf.gather(self._lengths, symbols)
         positions = tf.boolean_mask(tf.range(tf.size(codes)), is_text)
         start = tf.gather(positions, tf.cumsum(length, exclusive=True))
@@ -71,14 +74,14 @@ class BytePair(tf.Module):
 
         def merge(_, symbols):
             pairs = self._pairs.lookup(symbols[:, :-1] * 2**32 + symbols[:, 1:])  # (W, T - 1)
-            scores = tf.gather(self._scores, tf.where(pairs < 0, tf.size(self._scores) - 1, pairs))
-            best = tf.argmax(scores, axis=1)[:, None]
-            merged = tf.gather(pairs, best, batch_dims=1)  # (W, 1), NONE if there is no pair
+            best = tf.argmax(tf.gather(self._scores, pairs), axis=1)[:, None]
+            merged = tf.gather(pairs, best, batch_dims=1)  # (W, 1)
+            is_pair = merged < len(self._scores) - 1
             column = tf.range(tf.shape(symbols, tf.int64)[1])
-            left = tf.where((column == best) & (merged >= 0), merged, symbols)
-            shifted = tf.pad(symbols[:, 1:], [[0, 0], [0, 1]], constant_values=NONE)
-            symbols = tf.where((column > best) & (merged >= 0), shifted, left)
-            return tf.reduce_any(merged >= 0), symbols
+            left = tf.where((column == best) & is_pair, merged, symbols)
+            shifted = tf.pad(symbols[:, 1:], [[0, 0], [0, 1]], constant_values=PAD)
+            symbols = tf.where((column > best) & is_pair, shifted, left)
+            return tf.reduce_any(is_pair), symbols
 
         has_pairs = tf.shape(symbols)[1] > 1
         return tf.while_loop(lambda go_on, _: go_on, merge, (has_pairs, symbols))[1]

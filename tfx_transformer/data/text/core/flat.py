@@ -1,4 +1,4 @@
-"""The texts of a batch as one vector of bytes or code points: SEPARATOR text SEPARATOR text SEPARATOR.
+"""The texts of a batch as one vector of bytes or code points: a separator, a text, a separator, ….
 
 A separator is no character, so that no match crosses from one text to the next.
 """
@@ -47,7 +47,9 @@ def row_ids(values) -> tf.Tensor:
 def longest_row(values) -> tf.Tensor:
     """(P) → the length of the longest text, and 0 without texts."""
     separators = tf.where(values == SEPARATOR)[:, 0]
-    return tf.cast(tf.reduce_max(tf.concat([separators[1:] - separators[:-1], [1]], 0)), tf.int32) - 1
+    return (
+        tf.cast(tf.reduce_max(tf.concat([separators[1:] - separators[:-1], [1]], 0)), tf.int32) - 1
+    )
 
 
 def reached(is_start, jump, longest) -> tf.Tensor:

@@ -1,7 +1,7 @@
 """The normalizer of SentencePiece: replacement rules, then the rules of white space.
 
-The rules are a double-array trie over bytes (Darts) in the model file. It becomes a table whose rows
-are the nodes, and is walked from all positions at once.
+The rules are a double-array trie over bytes (Darts) in the model file. It becomes a table with a
+row for each node, and is walked from all positions at once.
 """
 
 import numpy as np
@@ -58,7 +58,10 @@ class Normalizer(tf.Module):
         if self.add_dummy_prefix:  # unless the text is empty
             is_before_text = tf.concat([values[1:] != SEPARATOR, [False]], axis=0)
             is_prefixed = (values == SEPARATOR) & is_before_text
-            begin, length = tf.where(is_prefixed, extra + 1, begin), tf.where(is_prefixed, 2, length)
+            begin, length = (
+                tf.where(is_prefixed, extra + 1, begin),
+                tf.where(is_prefixed, 2, length),
+            )
         length = tf.where(is_used, length, 0)
         begin = tf.repeat(begin - tf.cumsum(length, exclusive=True), length)
         return self._strip(tf.gather(pool, begin + tf.range(tf.size(begin))))
@@ -74,15 +77,16 @@ class Normalizer(tf.Module):
             children = tf.bitwise.bitwise_xor(parents, byte & 0xFF)
             nodes = tf.gather(self._nodes, children)
             is_child = nodes[:, 1] == byte
-            positions, nodes = tf.boolean_mask(positions, is_child), tf.boolean_mask(nodes, is_child)
+            positions, nodes = (
+                tf.boolean_mask(positions, is_child),
+                tf.boolean_mask(nodes, is_child),
+            )
             depth, is_rule = depth + 1, nodes[:, 2] >= 0
             where = tf.boolean_mask(positions, is_rule)[:, None]
             lengths = tf.tensor_scatter_nd_update(
                 lengths, where, tf.fill(tf.shape(where)[:1], depth)
             )
-            rules = tf.tensor_scatter_nd_update(
-                rules, where, tf.boolean_mask(nodes[:, 2], is_rule)
-            )
+            rules = tf.tensor_scatter_nd_update(rules, where, tf.boolean_mask(nodes[:, 2], is_rule))
             return depth, positions, nodes[:, 0], lengths, rules
 
         positions = tf.range(tf.size(values))

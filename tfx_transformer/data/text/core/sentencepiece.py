@@ -47,7 +47,9 @@ class CoreSentencePiece(tf.Module):
         texts = [text(*item) for item in zip(pieces, kinds, strict=True)]
         self._texts = tf.constant(texts)
         # at the beginning of a text, without its first space
-        marks = [kind == NORMAL and piece[:1] == "▁" for piece, kind in zip(pieces, kinds, strict=True)]
+        marks = [
+            kind == NORMAL and piece[:1] == "▁" for piece, kind in zip(pieces, kinds, strict=True)
+        ]
         self._first_texts = tf.constant([t[m:] for t, m in zip(texts, marks, strict=True)])
         self._is_empty = tf.constant(
             [not t[m:] or t == INVALID for t, m in zip(texts, marks, strict=True)]
@@ -131,4 +133,4 @@ def check_supported(proto) -> None:
     }
     for reason, is_true in reasons.items():
         if is_true:
-            raise ValueError(f"no core ops for this SentencePiece model: it {reason}")
+            raise ValueError(f"tokenizer must be text for this SentencePiece model: it {reason}")

@@ -27,6 +27,7 @@ class Unigram(tf.Module):
         super().__init__(name="unigram")
         self.unk_id = unk_id
         keys, ids = build_trie(pieces)
+        self._no_piece = len(pieces)
         self._next = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
                 tf.constant(keys, tf.int64), tf.range(1, len(keys) + 1, dtype=tf.int64)
@@ -37,15 +38,15 @@ class Unigram(tf.Module):
         values = np.array(scores, np.float32)
         known = [i for i, piece in enumerate(pieces) if piece is not None]
         values[unk_id] = values[known].min() - np.float32(UNKNOWN_PENALTY)
-        self._scores = tf.constant([*values, -np.inf], tf.float32)  # the last for id -1
+        self._scores = tf.constant([*values, -np.inf], tf.float32)  # the last for no piece
 
     def __call__(self, codes) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Code points (P) with separators → start, length and id of each piece (N)."""
         ids = self._match(codes)  # (P, M)
         is_start = codes != SEPARATOR
-        unknown = tf.where(is_start & (ids[:, 0] < 0), self.unk_id, ids[:, 0])
+        unknown = tf.where(is_start & (ids[:, 0] == self._no_piece), self.unk_id, ids[:, 0])
         ids = tf.concat([unknown[:, None], ids[:, 1:]], axis=1)
-        scores = tf.gather(self._scores, tf.where(ids < 0, tf.size(self._scores) - 1, ids))
+        scores = tf.gather(self._scores, ids)
         best = self._best_scores(codes, scores)
         length = self._last_lengths(ids, scores, best)
         positions = tf.range(tf.size(codes))
@@ -58,7 +59,7 @@ class Unigram(tf.Module):
         return start, length, tf.gather_nd(ids, tf.stack([start, length - 1], axis=1))
 
     def _match(self, codes):
-        """Ids (P, M) of the pieces of 1 … M characters that begin at each position; -1 for none."""
+        """Ids (P, M) of the pieces of 1 … M characters that begin at each position, or V."""
         codes = tf.cast(codes, tf.int64)
 
         def step(depth, positions, nodes, found):
@@ -66,7 +67,7 @@ class Unigram(tf.Module):
             nodes = self._next.lookup(nodes * 2**CODE_BITS + code)
             is_node = (nodes > 0) & (code != SEPARATOR)
             positions, nodes = tf.boolean_mask(positions, is_node), tf.boolean_mask(nodes, is_node)
-            ids = tf.fill(tf.shape(codes), -1)
+            ids = tf.fill(tf.shape(codes), self._no_piece)
             ids = tf.tensor_scatter_nd_update(ids, positions[:, None], tf.gather(self._ids, nodes))
             return depth + 1, positions, nodes, found.write(depth, ids)
 
@@ -92,7 +93,7 @@ class Unigram(tf.Module):
             window = tf.pad(rest, [[0, 0], [0, 1]], constant_values=-np.inf)
             return index + 1, best, window, all_best.write(index, best)
 
-        length = longest_row(codes)
+        length = tf.maximum(longest_row(codes), 1)  # an empty array cannot be stacked
         all_best = tf.TensorArray(tf.float32, length, element_shape=[None])
         *_, all_best = tf.while_loop(
             lambda index, *_: index < length,
@@ -103,11 +104,10 @@ class Unigram(tf.Module):
         # before a separator is the end of the text before it
         rows = tf.where(codes == SEPARATOR, rows - 1, rows)
         index = position - tf.gather(separators, tf.maximum(rows, 0)) - 2
-        best = tf.gather_nd(
-            tf.pad(all_best.stack(), [[1, 0], [0, 0]]),
+        return tf.gather_nd(
+            tf.pad(all_best.stack(), [[1, 0], [0, 1]]),
             tf.stack([tf.maximum(index + 1, 0), tf.maximum(rows, 0)], axis=1),
         )
-        return best
 
     def _last_lengths(self, ids, scores, best):
         """The length (P) of the last piece of the best path to before each position.
@@ -130,12 +130,12 @@ class Unigram(tf.Module):
 
 
 def build_trie(pieces: Sequence[str | None]) -> tuple[list[int], list[int]]:
-    """Pieces by id → keys (node, code point) of the nodes 1 …, and the id that each node ends.
+    """V pieces → keys (node, code point) of the nodes 1 …, and the piece that each node ends, or V.
 
-    Node 0 is the root; -1 stands for no piece.
+    Node 0 is the root.
     """
     nodes: dict[int, int] = {}
-    ids = {0: -1}
+    ids: dict[int, int] = {}
     for index, piece in enumerate(pieces):
         node = 0
         for character in piece or "":
@@ -143,4 +143,4 @@ def build_trie(pieces: Sequence[str | None]) -> tuple[list[int], list[int]]:
             node = nodes.setdefault(key, len(nodes) + 1)
         if piece:
             ids[node] = index
-    return list(nodes), [ids.get(node, -1) for node in range(len(nodes) + 1)]
+    return list(nodes), [ids.get(node, len(pieces)) for node in range(len(nodes) + 1)]
