@@ -129,12 +129,12 @@ def export(
     is_run = (Path(run) / "recipe.json").exists()
     card = load_run(run).card() if is_run else f"From {Path(run).name}.\n"
     pipeline = load_pipeline(run, **given(options))
-    given_options = {"ids_only": ids_only or None, "tokenizer": tokenizer}
-    given_options = {name: value for name, value in given_options.items() if value is not None}
+    chosen = {"ids_only": ids_only or None, "tokenizer": tokenizer}
+    chosen = {key: value for key, value in chosen.items() if value is not None}
     if for_serving:
-        folder = export_version(pipeline, to, name, card, **given_options)
+        folder = export_version(pipeline, to, name, card, **chosen)
     else:
-        folder = export(pipeline, to, card, format, **given_options)
+        folder = export(pipeline, to, card, format, **chosen)
     print(folder)
     if format == "saved_model":
         print(inspect(folder))

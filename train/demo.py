@@ -30,8 +30,8 @@ EXAMPLE = "Wednesday, November 18, 2026"  # year, month, day and weekday change 
 # what a server does: TensorFlow, and no import of this package
 TRANSLATE = """
 import sys
-sys.modules["tfx_transformer"] = None
-import tensorflow as tf, tensorflow_text
+sys.modules["tfx_transformer"] = sys.modules["tensorflow_text"] = None
+import tensorflow as tf
 model = tf.saved_model.load(sys.argv[1])
 outputs = model.signatures["serving_default"](tf.constant(sys.argv[2:]))
 print("\\n".join(text.decode() for text in outputs["text"].numpy()))

@@ -142,13 +142,10 @@ export(translator, "exported/numbers/1")
 print(inspect("exported/numbers/1"))
 
 # %% [markdown]
-# The tokenizer is an operation of tensorflow-text: a process that loads the folder imports it
-# first. The signature `limited` takes a maximum length with each call, `ids` takes token ids. An
-# export with `ids_only=True` has no text operations and needs no tensorflow-text.
+# The tokenizer is inside, as operations of TensorFlow. The signature `limited` takes a maximum
+# length with each call, `ids` takes token ids.
 
 # %%
-import tensorflow_text  # noqa: F401
-
 served = tf.saved_model.load("exported/numbers/1").signatures["serving_default"]
 for text in served(text=tf.constant(["seven", "twelve"]))["text"].numpy():
     print(text.decode())

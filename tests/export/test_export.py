@@ -103,10 +103,13 @@ def test_tensorflow_serving_has_all_ops_of_an_export(kind, exports):
     nodes = [*graph.graph_def.node, *(node for x in functions for node in x.node_def)]
     calls = {x.signature.name for x in functions}
     assert {node.op for node in nodes} - calls <= known
+    assert {
+        f"Sentencepiece{name}Op" for name in ("", "Tokenize", "Detokenize", "IdToString")
+    } <= known
 
 
 def test_versions_of_models_are_added_to_a_folder(classifier, translator, tmp_path, monkeypatch):
-    def write(pipeline, folder):
+    def write(pipeline, folder, **options):
         (folder / "saved_model.pb").write_bytes(b"")
 
     monkeypatch.setattr(FORMATS["saved_model"], "write", write)

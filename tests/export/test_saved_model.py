@@ -1,5 +1,6 @@
 """A SavedModel works in a new process that does not import this package."""
 
+import json
 import pickle
 import subprocess
 import sys
@@ -20,19 +21,19 @@ import functools, pickle, sys
 import tensorflow as tf
 if sys.argv[1] == "with tensorflow-text":
     import tensorflow_text
+else:
+    sys.modules["tensorflow_text"] = None
 load, answers = functools.cache(tf.saved_model.load), []
 for folder, signature, inputs in pickle.load(sys.stdin.buffer):
     tensors = {k: tf.constant(v, [None, tf.string][v.ndim == 1]) for k, v in inputs.items()}
     outputs = load(folder).signatures[signature](**tensors)
     answers.append({name: value.numpy() for name, value in outputs.items()})
 assert not any(name.startswith("tfx_transformer") for name in sys.modules), "imported"
-assert ("tensorflow_text" in sys.modules) == (sys.argv[1] == "with tensorflow-text")
 pickle.dump(answers, sys.stdout.buffer)
 """
-TEXT_OPS = {"classifier": "no", "wordpiece_classifier": "FastBertNormalize, FastWordpiece"}
 
 
-def serve(requests, cwd, libraries="with tensorflow-text"):
+def serve(requests, cwd, libraries="with TensorFlow alone"):
     """The outputs of requests (folder, signature, inputs), answered by one new process."""
     requests = [(str(folder), signature, inputs) for folder, signature, inputs in requests]
     result = subprocess.run(
@@ -78,14 +79,20 @@ def inputs_of(pipeline, items):
     return inputs
 
 
-def test_every_signature_gives_the_outputs_of_the_pipeline(items, request, tmp_path):
+TEXT_OPS = {"core": "no", "text": "Sentencepiece", "WordPiece": "FastBertNormalize, FastWordpiece"}
+
+
+@pytest.mark.parametrize("tokenizer", TEXT_OPS)
+def test_every_signature_gives_the_outputs_of_the_pipeline(tokenizer, items, request, tmp_path):
     requests, expected = [], []
-    for name in (*PIPELINES, "wordpiece_classifier"):
+    kinds = ["wordpiece_classifier"] if tokenizer == "WordPiece" else [*PIPELINES]
+    options = {"tokenizer": "text"} if tokenizer == "text" else {}  # core where it is possible
+    if tokenizer == "text":
+        kinds.remove("classifier")
+    for name in kinds:
         pipeline = request.getfixturevalue(name)
-        folder, inputs = (
-            export(pipeline, tmp_path / name),
-            inputs_of(pipeline, items[pipeline.kind]),
-        )
+        folder = export(pipeline, tmp_path / name, **options)
+        inputs = inputs_of(pipeline, items[pipeline.kind])
         assert set(inputs) == set(pipeline.signatures())
         for signature, values in inputs.items():
             requests.append((folder, signature, values))
@@ -93,10 +100,46 @@ def test_every_signature_gives_the_outputs_of_the_pipeline(items, request, tmp_p
         (key, _), *_ = inputs["serving_default"].items()
         requests.append((folder, "serving_default", {key: tf.constant([], tf.string).numpy()}))
         expected.append(pipeline.predict(tf.constant([], tf.string)))
-        ops = TEXT_OPS.get(name, "Sentencepiece")
-        assert f"needs tensorflow-text: {ops}" in inspect(folder)
-    for outputs, own in zip(serve(requests, tmp_path), expected, strict=True):
+        assert f"needs tensorflow-text: {TEXT_OPS[tokenizer]}" in inspect(folder)
+        stored = json.loads((folder / "export.json").read_text("utf-8"))["options"].get("tokenizer")
+        own = {"classifier": None, "wordpiece_classifier": "text"}
+        assert stored == own.get(name, tokenizer)
+    libraries = "with TensorFlow alone" if tokenizer == "core" else "with tensorflow-text"
+    for outputs, own in zip(serve(requests, tmp_path, libraries), expected, strict=True):
         assert_same(outputs, own)
+
+
+def test_a_loaded_export_imports_tensorflow_text_only_if_it_must(translator, monkeypatch, tmp_path):
+    folders = {
+        name: export(translator, tmp_path / name, tokenizer=name) for name in ("core", "text")
+    }
+    assert load(folders["text"])("red cat") == translator("red cat")
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    assert load(folders["core"])(["red cat", ""]) == translator(["red cat", ""])
+    with pytest.raises(ImportError):
+        load(folders["text"])
+
+
+@pytest.mark.parametrize(
+    "kind, options, message",
+    [
+        ("wordpiece_classifier", {"tokenizer": "core"}, "must be text for WordPiece"),
+        ("classifier", {"tokenizer": "core"}, "must be left out: the export has none"),
+        ("translator", {"tokenizer": "core", "ids_only": True}, "must be left out"),
+        ("translator", {"tokenizer": "own"}, "unknown tokenizer 'own'; known: core, text"),
+    ],
+)
+def test_a_tokenizer_that_is_not_possible_is_refused(kind, options, message, request, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        export(request.getfixturevalue(kind), tmp_path / "export", **options)
+    assert not (tmp_path / "export").exists()
+
+
+def test_two_names_of_one_tokenizer_stay_one(translator):
+    assert translator.source_tokenizer is translator.target_tokenizer
+    core = translator.with_core_ops()
+    assert core.source_tokenizer is core.target_tokenizer is not translator.source_tokenizer
+    assert core.options() == translator.options() and core.model is translator.model
 
 
 def test_classifiers_and_models_of_ids_need_tensorflow_alone(
@@ -116,7 +159,6 @@ def test_classifiers_and_models_of_ids_need_tensorflow_alone(
             (by_tokens, "serving_default", {"tokens": tokens}),
         ],
         tmp_path,
-        "with TensorFlow alone",
     )
     assert_same(served, classifier.predict(array(items["classifier"])))
     assert served["is_readable"].tolist() == [True, False, True] and served["label"][1] == b""

@@ -66,6 +66,15 @@ def test_without_language_codes_they_are_text(tokenizer, model):
     assert 4 not in without.encode([">>fra<< red cat"]).to_list()[0]
 
 
+def test_core_ops_give_the_same(tokenizer, model):
+    core = tokenizer.with_core_ops()
+    texts = [*TEXTS, ">>fra<< red cat", "\n▁ x", b"\xc3 \xff dog"]
+    assert core.encode(texts).to_list() == tokenizer.encode(texts).to_list()
+    ids = tf.constant(np.random.default_rng(0).integers(0, tokenizer.vocab_size, (200, 6)))
+    assert text_of(core.decode(ids)) == text_of(tokenizer.decode(ids))
+    assert text_of(core.to_pieces(ids)) == text_of(tokenizer.to_pieces(ids))
+
+
 def test_decoding_inverts_encoding(tokenizer):
     texts = ["red cat", "big old dog", "", "blue ß cat"]
     assert text_of(tokenizer.decode(tokenizer.encode(texts))) == texts

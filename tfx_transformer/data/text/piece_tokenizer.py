@@ -11,6 +11,7 @@ from tfx_transformer.data.text.tokenizer import (
     END,
     PAD,
     REPLACEMENT,
+    START,
     UNK,
     SentencePieceModel,
     decode_rows,
@@ -31,7 +32,7 @@ class PieceTokenizer(tf.Module):
         core: whether to use ops of TensorFlow alone, as in `Tokenizer`.
     """
 
-    unk_id = UNK
+    start_id, end_id, unk_id = START, END, UNK
 
     def __init__(
         self,

@@ -14,7 +14,9 @@ def test_texts_are_classified_by_a_run_and_by_its_export(
     line = "1 text was too long and truncated: the model is trained for texts of --data.max-length"
     assert line in capsys.readouterr().err
     served = str(tmp_path / "served")
-    main(["export", str(classify_text_run[0]), "--to", served, "--top-k", "2"])
+    main(
+        ["export", str(classify_text_run[0]), "--to", served, "--top-k", "2", "--tokenizer", "text"]
+    )
     assert "needs tensorflow-text: Sentencepiece" in capsys.readouterr().out
     main(["classify-text", served, *texts, "--top-k", "2"])
     assert capsys.readouterr().out == by_run
