@@ -85,10 +85,11 @@ TEXT_OPS = {"core": "no", "text": "Sentencepiece", "WordPiece": "FastBertNormali
 @pytest.mark.parametrize("tokenizer", TEXT_OPS)
 def test_every_signature_gives_the_outputs_of_the_pipeline(tokenizer, items, request, tmp_path):
     requests, expected = [], []
-    kinds = ["wordpiece_classifier"] if tokenizer == "WordPiece" else [*PIPELINES]
-    options = {"tokenizer": "text"} if tokenizer == "text" else {}  # core where it is possible
-    if tokenizer == "text":
-        kinds.remove("classifier")
+    # core is the default, and not possible for WordPiece and for the symbols of language models
+    kinds = ["wordpiece_classifier"] if tokenizer == "WordPiece" else {*PIPELINES}
+    if tokenizer != "WordPiece":
+        kinds.remove("generator" if tokenizer == "core" else "classifier")
+    options = {"tokenizer": "text"} if tokenizer == "text" else {}
     for name in kinds:
         pipeline = request.getfixturevalue(name)
         folder = export(pipeline, tmp_path / name, **options)
@@ -124,6 +125,7 @@ def test_a_loaded_export_imports_tensorflow_text_only_if_it_must(translator, mon
     "kind, options, message",
     [
         ("wordpiece_classifier", {"tokenizer": "core"}, "must be text for WordPiece"),
+        ("generator", {"tokenizer": "core"}, "this SentencePiece model: it has user-defined"),
         ("classifier", {"tokenizer": "core"}, "must be left out: the export has none"),
         ("translator", {"tokenizer": "core", "ids_only": True}, "must be left out"),
         ("translator", {"tokenizer": "own"}, "unknown tokenizer 'own'; known: core, text"),
@@ -308,7 +310,7 @@ def test_sampling_differs_from_call_to_call_unless_it_has_a_seed(
         ),
     ]
     twice = [(folder, "serving_default", inputs) for folder, inputs in requests for _ in range(2)]
-    answers = serve(twice, tmp_path)
+    answers = serve(twice, tmp_path, "with tensorflow-text")
     for outputs in answers[:2]:
         assert_same(outputs, seeded.predict(prompts["text"]))
     for first, second in (answers[2:4], answers[4:6]):

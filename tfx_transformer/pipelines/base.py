@@ -147,12 +147,15 @@ class Pipeline(Predictor, tf.Module, abc.ABC):
 
     def with_core_ops(self) -> "Pipeline":
         """The same pipeline with tokenizers that use no op of tensorflow-text."""
-        parts = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-        parts = {name: part for name, part in parts.items() if name.endswith(PARTS)}
-        # two names may have the same tokenizer
-        core = {id(part): part.with_core_ops() for name, part in parts.items() if name != "model"}
-        parts = {name: core.get(id(part), part) for name, part in parts.items()}
-        return type(self)(**parts, **self.options())
+        options = self.options()
+        names = inspect.signature(type(self)).parameters
+        values = {name: options.get(name, getattr(self, name)) for name in names}
+        core = {  # two names may have the same tokenizer
+            id(value): value.with_core_ops()
+            for name, value in values.items()
+            if name.endswith("tokenizer")
+        }
+        return type(self)(**{name: core.get(id(value), value) for name, value in values.items()})
 
 
 def is_truncated(outputs: dict[str, np.ndarray], row: int) -> bool:

@@ -72,7 +72,9 @@ def test_any_ids_decode_as_by_sentencepiece(models):
         pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
         mark = pieces.piece_to_id("▁")
         rows = [rng.integers(0, 260, rng.integers(9)).tolist() for _ in range(500)]
-        rows += [rng.choice([0, 1, mark, 3, 4 + 0xC3, 4 + 0xA9, 300], 5) for _ in range(500)]
+        rows += [
+            rng.choice([0, 1, mark, 3, 4, 4 + 0xC3, 4 + 0xA9, 4 + 0xFF, 300], 5) for _ in range(500)
+        ]
         rows = tf.ragged.constant([list(map(int, row)) for row in rows], dtype=tf.int32)
         assert core.detokenize(rows).numpy().tolist() == text.detokenize(rows).numpy().tolist()
 

@@ -38,22 +38,13 @@ class CoreSentencePiece(tf.Module):
         bytes_ = {int(p[3:5], 16): i for i, p in enumerate(pieces) if kinds[i] == BYTE}
         self._byte_ids = tf.constant([bytes_[value] for value in range(256)]) if bytes_ else None
 
-        def text(piece, kind):
-            if kind == BYTE:
-                return bytes([int(piece[3:5], 16)])
-            special = {CONTROL: INVALID, UNKNOWN: trained.unk_surface.encode()}
-            return special.get(kind, piece.replace("▁", " ").encode())
-
-        texts = [text(*item) for item in zip(pieces, kinds, strict=True)]
-        self._texts = tf.constant(texts)
+        texts = [text_of(piece, trained.unk_surface) for piece in proto.pieces]
         # at the beginning of a text, without its first space
-        marks = [
-            kind == NORMAL and piece[:1] == "▁" for piece, kind in zip(pieces, kinds, strict=True)
-        ]
-        self._first_texts = tf.constant([t[m:] for t, m in zip(texts, marks, strict=True)])
-        self._is_empty = tf.constant(
-            [not t[m:] or t == INVALID for t, m in zip(texts, marks, strict=True)]
-        )
+        is_marked = [p.type == NORMAL and p.piece[:1] == "▁" for p in proto.pieces]
+        first_texts = [text[mark:] for text, mark in zip(texts, is_marked, strict=True)]
+        self._texts, self._first_texts = tf.constant(texts), tf.constant(first_texts)
+        is_text = [bool(t) and kind != CONTROL for t, kind in zip(first_texts, kinds, strict=True)]
+        self._is_text = tf.constant(is_text, tf.int32)
 
     def tokenize(self, strings, out_type=tf.int32) -> tf.RaggedTensor:
         """Strings (B) → ids or pieces (B, ragged)."""
@@ -77,7 +68,7 @@ class CoreSentencePiece(tf.Module):
                 text = tf.strings.unicode_encode(text, "UTF-8")
                 values = tf.where(ids == self.unk_id, text, values)
         return tf.RaggedTensor.from_value_rowids(
-            values, rows, tf.size(strings, rows.dtype), validate=False
+            values, tf.cast(rows, tf.int64), tf.size(strings, tf.int64), validate=False
         )
 
     def _to_bytes(self, codes, ids, rows):
@@ -99,7 +90,7 @@ class CoreSentencePiece(tf.Module):
         ids = rows.values
         if rows.dtype == tf.string:
             ids = tf.maximum(self._ids.lookup(rows.values), 0)
-        is_text = tf.cast(~tf.gather(self._is_empty, ids), tf.int32)
+        is_text = tf.gather(self._is_text, ids)
         texts, first_texts = tf.gather(self._texts, ids), tf.gather(self._first_texts, ids)
         if rows.dtype == tf.string:  # pieces that the model does not know remain as they are
             is_known = self._ids.lookup(rows.values) >= 0
@@ -116,6 +107,14 @@ class CoreSentencePiece(tf.Module):
 
     def id_to_piece(self, ids) -> tf.Tensor:
         return tf.gather(self._pieces, ids)
+
+
+def text_of(piece, unk_surface: str) -> bytes:
+    """What a piece of a model stands for."""
+    if piece.type == BYTE:
+        return bytes([int(piece.piece[3:5], 16)])
+    texts = {CONTROL: INVALID, UNKNOWN: unk_surface.encode()}
+    return texts.get(piece.type, piece.piece.replace("▁", " ").encode())
 
 
 def check_supported(proto) -> None:
