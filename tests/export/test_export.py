@@ -15,6 +15,10 @@ from tfx_transformer import export as package
 from tfx_transformer.export import FORMATS, export, export_version, is_export, load
 from tfx_transformer.pipelines import PIPELINES
 
+TOKENIZERS = dict.fromkeys(PIPELINES, {"tokenizer": "core"}) | {
+    "classifier": {},
+    "generator": {"tokenizer": "text"},  # its symbols are user-defined
+}
 SERVER_OPS = Path(__file__).parents[1] / "fixtures/tensorflow_serving_ops.txt"
 
 
@@ -64,7 +68,7 @@ class TestEveryKind:
         assert info == {
             "kind": kind,
             "format": "saved_model",
-            "options": json.loads(json.dumps(pipeline.options())),
+            "options": json.loads(json.dumps(pipeline.options() | TOKENIZERS[kind])),
             "versions": {"tfx_transformer": __version__, "tensorflow": version("tensorflow")},
         }
         assert load(folder).options == info["options"]
@@ -179,7 +183,7 @@ def test_an_existing_folder_is_not_overwritten(classifier, tmp_path):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_failing_write_leaves_no_folder_behind(format, request, tmp_path, monkeypatch):
-    def write(pipeline, folder):
+    def write(pipeline, folder, **options):
         (folder / "half").write_text("a part of it")
         raise OSError("disk full")
 

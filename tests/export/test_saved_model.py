@@ -125,7 +125,7 @@ def test_a_loaded_export_imports_tensorflow_text_only_if_it_must(translator, mon
     "kind, options, message",
     [
         ("wordpiece_classifier", {"tokenizer": "core"}, "must be text for WordPiece"),
-        ("generator", {"tokenizer": "core"}, "this SentencePiece model: it has user-defined"),
+        ("generator", {"tokenizer": "core"}, "must be text for this SentencePiece model"),
         ("classifier", {"tokenizer": "core"}, "must be left out: the export has none"),
         ("translator", {"tokenizer": "core", "ids_only": True}, "must be left out"),
         ("translator", {"tokenizer": "own"}, "unknown tokenizer 'own'; known: core, text"),

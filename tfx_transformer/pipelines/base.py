@@ -147,15 +147,13 @@ class Pipeline(Predictor, tf.Module, abc.ABC):
 
     def with_core_ops(self) -> "Pipeline":
         """The same pipeline with tokenizers that use no op of tensorflow-text."""
-        options = self.options()
         names = inspect.signature(type(self)).parameters
-        values = {name: options.get(name, getattr(self, name)) for name in names}
-        core = {  # two names may have the same tokenizer
-            id(value): value.with_core_ops()
-            for name, value in values.items()
-            if name.endswith("tokenizer")
-        }
-        return type(self)(**{name: core.get(id(value), value) for name, value in values.items()})
+        parts = {name: getattr(self, name) for name in names if name.endswith("tokenizer")}
+        core = {id(part): part.with_core_ops() for part in parts.values()}  # two may be the same
+        parts = {name: core[id(part)] for name, part in parts.items()}
+        # the size of images is the model's
+        options = {name: value for name, value in self.options().items() if name != "image_size"}
+        return type(self)(self.model, **parts, **options)
 
 
 def is_truncated(outputs: dict[str, np.ndarray], row: int) -> bool:

@@ -38,11 +38,8 @@ class BytePair(tf.Module):
             for cut in range(1, len(piece))
             if piece[:cut] in symbols and piece[cut:] in symbols
         }
-        characters = {ord(character): symbols[character] for character in characters}
-        self._characters, self._pairs = (
-            hash_table(characters, other),
-            hash_table(pairs, len(pieces)),
-        )
+        self._characters = hash_table({ord(c): symbols[c] for c in characters}, other)
+        self._pairs = hash_table(pairs, len(pieces))
         ids, lengths = np.full(other + 1, unk_id), np.ones(other + 1)
         for piece, symbol in symbols.items():
             lengths[symbol] = len(piece)

@@ -1,5 +1,7 @@
 """A SentencePiece model as ops of TensorFlow, with the interface of `SentencePieceModel`."""
 
+from typing import Any
+
 import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
@@ -22,13 +24,13 @@ class CoreSentencePiece(tf.Module):
 
     def __init__(self, model: bytes):
         super().__init__(name="core_sentencepiece")
-        proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+        proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
         check_supported(proto)
         rules, trained = proto.normalizer_spec, proto.trainer_spec
         kinds, pieces = [p.type for p in proto.pieces], [p.piece for p in proto.pieces]
         self.unk_id = kinds.index(UNKNOWN)
         self._normalizer = Normalizer(rules.precompiled_charsmap, rules.add_dummy_prefix)
-        segmenter = {UNIGRAM: Unigram, BPE: BytePair}[trained.model_type]
+        segmenter: Any = {UNIGRAM: Unigram, BPE: BytePair}[trained.model_type]
         known = [p if kind == NORMAL else None for p, kind in zip(pieces, kinds, strict=True)]
         self._segment = segmenter(known, [piece.score for piece in proto.pieces], self.unk_id)
         self._pieces = tf.constant(pieces)
