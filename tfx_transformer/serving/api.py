@@ -4,6 +4,7 @@ Requests and answers are in `schemas.py`. Images may be base64 in JSON, or the b
 whose content type is image/*, with the other fields in the query.
 """
 
+import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -69,18 +70,23 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
             asked, _ = await read(request, GENERATE[0], traffic.max_body, take, deadline)
             model = choose(repository, asked.model, KINDS["/generate"])
             request.state.model = model.name
-            parts = functools.partial(model.stream, asked.text, asked.max_length, deadline)
+            stream = traffic.stream(
+                functools.partial(model.stream, asked.text, asked.max_length, deadline)
+            )
+            # an error before the first part has its own status
+            work = asyncio.ensure_future(anext(stream, None) if asked.stream else join(stream))
+            found = await traffic.wait(work, deadline, request.receive)
             if not asked.stream:
-                future = traffic.streams.submit(lambda: "".join(parts()))
-                text = await traffic.wait(future, deadline, request.receive)
-                return json_response(about(model) | {"text": text})
-            stream = traffic.stream(parts)
-            first = await anext(stream, None)  # an error before the first part has its own status
+                return json_response(about(model) | {"text": found})
         headers = {"Cache-Control": "no-store"}
-        content = events(traffic, about(model), first, stream)
+        content = events(traffic, about(model), found, stream)
         return StreamingResponse(content, media_type="text/event-stream", headers=headers)
 
     return router
+
+
+async def join(stream: AsyncIterator[str]) -> str:
+    return "".join([part async for part in stream])
 
 
 async def events(

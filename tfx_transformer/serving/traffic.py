@@ -32,6 +32,7 @@ class Traffic:
         self.options, self.is_draining, self.count, self.bytes = options, False, 0, 0
         self.max_body = int(options.max_body * 1e6)
         self.streams = ThreadPoolExecutor(options.max_batch_size, "stream")
+        self.places = threading.Semaphore(options.max_waiting)  # of streams
 
     @contextlib.contextmanager
     def request(self) -> Iterator[Callable[[int], None]]:
@@ -57,7 +58,9 @@ class Traffic:
             self.count -= 1
             self.bytes -= taken
 
-    async def wait(self, future: Future, deadline: float, receive: Callable) -> Any:
+    async def wait(
+        self, future: Future | asyncio.Future, deadline: float, receive: Callable
+    ) -> Any:
         """The result of a future, which is canceled at the deadline or when the client leaves.
 
         Args:
@@ -83,7 +86,7 @@ class Traffic:
             left.cancel()
 
     async def stream(self, parts: Callable[[], Iterator[str]]) -> AsyncIterator[str]:
-        """The parts that a thread computes, as soon as each is ready."""
+        """The parts that a thread computes, as soon as each is ready; it ends with its reader."""
         loop, stopped = asyncio.get_running_loop(), threading.Event()
         queue: asyncio.Queue[tuple[str | None, Exception | None]] = asyncio.Queue()
 
@@ -101,7 +104,10 @@ class Traffic:
             except Exception as error:
                 put((None, error))
 
+        if not self.places.acquire(blocking=False):
+            raise Overloaded("too many texts are being generated; try later")
         future = self.streams.submit(produce)
+        future.add_done_callback(lambda _: self.places.release())
         try:
             while True:
                 part, error = await queue.get()
