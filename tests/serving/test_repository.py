@@ -9,6 +9,7 @@ import weakref
 
 import pytest
 
+from tfx_transformer.serving import repository as repository_module
 from tfx_transformer.serving.errors import NotFound, Unavailable
 from tfx_transformer.serving.options import ServingOptions
 from tfx_transformer.serving.repository import Repository
@@ -141,6 +142,24 @@ def test_a_broken_version_is_tried_again_when_its_files_change(make, tmp_path, c
     write(tmp_path / "toy/2", "2")
     repository.poll()
     assert answer(repository) == "A2" and repository.statuses("toy")[0].error == ""
+
+
+def test_a_model_has_failed_when_all_its_versions_were_tried(make, tmp_path, monkeypatch):
+    (tmp_path / "toy/2").mkdir(parents=True)
+    write(tmp_path / "toy/1", "1")
+    repository, seen = make({"toy": tmp_path / "toy"}), []
+    with monkeypatch.context() as patch:  # before each version
+        patch.setattr(
+            repository_module, "list_files", lambda _: seen.append(repository.failures()) or []
+        )
+        repository.poll()
+    assert seen == [[], []] and answer(repository) == "A1" and repository.failures() == []
+
+    (tmp_path / "broken").mkdir()
+    repository = make({"broken": tmp_path / "broken"})
+    repository.poll()
+    (failure,) = repository.failures()
+    assert failure.startswith("broken cannot be served: FileNotFoundError: ")
 
 
 def test_a_deleted_version_is_unloaded(make, tmp_path):

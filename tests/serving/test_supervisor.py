@@ -39,9 +39,9 @@ def start():
     processes = []
     path = Path(tfx_transformer.__file__).parent / "serving/supervisor.py"
 
-    def start(child):
+    def start(child, program=PROGRAM):
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM + child, path],
+            [sys.executable, "-c", program + child, path],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -102,6 +102,15 @@ def test_a_signal_to_a_child_that_is_not_ready_ends_both(start):
     process, _ = start("time.sleep(60)")
     time.sleep(0.2)
     process.terminate()
+    assert process.wait(10) == 0
+
+
+def test_a_signal_just_before_a_child_starts_is_not_lost(start):
+    signaled = """
+pipe = os.pipe
+os.pipe = lambda: (os.kill(os.getpid(), signal.SIGTERM), pipe())[1]
+ready ="""
+    process, _ = start("time.sleep(60)", PROGRAM.replace("\nready =", signaled))
     assert process.wait(10) == 0
 
 

@@ -29,7 +29,7 @@ from tfx_transformer.serving.folders import name_folders
 from tfx_transformer.serving.metrics import Metrics
 from tfx_transformer.serving.options import RayOptions, ServingOptions
 from tfx_transformer.serving.repository import Repository
-from tfx_transformer.serving.server import find_failures, start_log
+from tfx_transformer.serving.server import start_log
 
 CHECKS = 2.0  # seconds between two health checks of a replica
 GRACE = 5.0  # seconds that a replica has for its end, after the deadline of its requests
@@ -60,7 +60,7 @@ class Server:
         self.repository = Repository(folders, options, load, metrics.observe)
         self.repository.start()
         while not await asyncio.to_thread(self.repository.wait, 0.5):
-            if failures := find_failures(self.repository):
+            if failures := self.repository.failures():
                 raise ValueError("; ".join(failures))
         self.application = create_app(self.repository, options, metrics=metrics, **web)
 

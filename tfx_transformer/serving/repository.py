@@ -37,6 +37,7 @@ class Entry:
     model: ServedModel | None = None
     statuses: dict[int, VersionStatus] = field(default_factory=dict)
     failed: dict[int, Any] = field(default_factory=dict)  # the files of versions that failed
+    is_tried: bool = False  # all versions, or the newest that can be loaded
 
     def set(self, version: int, state: str, error: str = "") -> None:
         self.statuses[version] = VersionStatus(version, state, error)
@@ -111,6 +112,14 @@ class Repository:
         statuses = dict(self._entry(name).statuses)
         return [statuses[version] for version in sorted(statuses, reverse=True)]
 
+    def failures(self) -> list[str]:
+        """What is wrong with models of which no version could be loaded."""
+        return [
+            f"{name} cannot be served: {self.statuses(name)[0].error}"
+            for name, entry in self._entries.items()
+            if entry.is_tried and entry.model is None and entry.failed
+        ]
+
     def close(self) -> None:
         """Refuses new requests, waits for accepted ones, and ends."""
         self._stop.set()
@@ -128,6 +137,7 @@ class Repository:
             try:
                 if not self._stop.is_set():
                     self._update(entry)
+                    entry.is_tried = True
             except OSError as error:  # a folder that cannot be read now
                 log.error("%s: %s", entry.name, error)
         if self.is_ready:

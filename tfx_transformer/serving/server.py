@@ -72,7 +72,7 @@ def serve(
 
     def announce() -> None:
         while not repository.wait(0.1):
-            failures[:] = find_failures(repository)
+            failures[:] = repository.failures()
             if failures or server.is_draining:
                 server.should_exit = True
                 return
@@ -116,16 +116,6 @@ class DrainingServer(uvicorn.Server):
             self.grpc_server = None
         is_drained = not self.traffic.count or time.monotonic() > self.end
         return await super().on_tick(counter) or (self.is_draining and is_drained)
-
-
-def find_failures(repository: Any) -> list[str]:
-    """What is wrong with models of which no version could be loaded."""
-    failures = []
-    for name in repository.names():
-        statuses = repository.statuses(name)
-        if statuses and all(status.state == "END" and status.error for status in statuses):
-            failures.append(f"{name} cannot be served: {statuses[0].error}")
-    return failures
 
 
 def show_address(listener: socket.socket) -> str:

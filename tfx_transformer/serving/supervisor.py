@@ -51,8 +51,10 @@ def supervise(delay: float = 0.5) -> Callable[[], None]:
     while True:
         started = time.monotonic()
         reader, writer = os.pipe()
-        # a signal must not come between the fork and the assignment
+        # a signal must not come between this question, the fork and the assignment
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+        if is_stopping:
+            sys.exit(0)
         parent, child = os.getpid(), os.fork()
         if not child:
             os.close(reader)
