@@ -241,8 +241,10 @@ def serve(
             raise missing_package("serve", package.replace("tensorflow_s", "tensorflow-s"), "serve")
     if engine == "ray" and importlib.util.find_spec("ray") is None:
         raise missing_package("engine=ray", "ray[serve]", "ray")
+    token = os.environ.get("TFX_TRANSFORMER_TOKEN") if token is None else token
+    if token is not None and not token.strip():  # a variable that was meant to be set
+        raise ValueError("token and TFX_TRANSFORMER_TOKEN must not be empty")
     listener = listen(host, port)
-    token = token or os.environ.get("TFX_TRANSFORMER_TOKEN")
     ready = supervise() if engine == "local" else None  # from here on in a child process
     keep_compiled()
     start_tensorflow()

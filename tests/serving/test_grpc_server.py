@@ -198,6 +198,12 @@ def test_a_version_or_a_label_selects_the_model(start):
         assert fail(predictions.Predict, request)[0] is STATUS.NOT_FOUND
 
 
+def test_a_reason_is_short_for_any_request(start):
+    _, predictions, _, _ = start()
+    code, details = fail(predictions.Predict, make_request(name="x" * 100_000))
+    assert code is STATUS.NOT_FOUND and len(details) == 1000
+
+
 def bad_tensor(**fields):
     request = make_request()
     request.inputs["text"].Clear()

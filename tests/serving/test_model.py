@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tfx_transformer.convert.marian import load_marian
 from tfx_transformer.export import export, load
@@ -16,6 +17,7 @@ from tfx_transformer.serving.errors import (
     InvalidRequest,
     NotFound,
     Overloaded,
+    ServingError,
     TooLarge,
     Unavailable,
 )
@@ -116,6 +118,17 @@ def test_a_request_that_fails_spoils_no_other_of_its_batch(serve, toy):
     assert "refused the inputs" in bad and "\n" not in bad
 
 
+def test_a_failure_of_the_model_is_logged(serve, toy, caplog):
+    def fail(_):
+        raise tf.errors.InternalError(None, None, "out of order\nmore")
+
+    model = serve()
+    model._functions["limited"] = fail
+    with pytest.raises(ServingError, match="toy failed: out of order"):
+        model.predict({"text": ["secret"], "max_length": 3}, "limited")
+    assert [record.message for record in caplog.records] == ["toy/1 failed: out of order"]
+
+
 def test_above_the_limit_requests_are_refused_at_once(serve, toy):
     model = serve(max_waiting=3, max_batch_size=1)
     toy.may_run.clear()
@@ -183,6 +196,7 @@ def test_close_waits_for_accepted_requests_and_refuses_others(serve, toy):
 def test_an_observer_sees_times_and_batch_sizes(serve):
     seen = []
     model = serve(observer=seen.append, max_batch_size=4)
+    model.warm_up()
     upper(model, "a", "b", "c")
     (one,) = seen
     assert (one.model, one.version, one.signature, one.rows) == ("toy", 1, "serving_default", 3)

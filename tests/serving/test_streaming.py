@@ -46,6 +46,15 @@ def test_sampling_without_a_seed_is_streamed(language_model):
     assert any("".join(served(sampler).stream("the", 8)) for _ in range(3))
 
 
+def test_the_first_stream_after_the_warm_up_traces_nothing(generator):
+    model = served(generator)
+    model.warm_up()
+    count = model.text_stream.advance.experimental_get_tracing_count
+    assert count() == 1
+    list(model.stream("the old", 3))
+    assert count() == 1
+
+
 def test_a_stream_counts_as_a_request_until_it_ends_or_is_dropped(generator):
     model = served(generator, max_waiting=1)
     stream = model.stream("the old", 8)

@@ -1,6 +1,7 @@
 import base64
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -133,4 +134,15 @@ def test_floats_have_the_digits_of_their_own_precision(draw):
     array = draw(50)
     np.testing.assert_array_equal(np.array(to_json(array), "float32"), array)
     assert json.dumps(to_json(np.array([np.nan, -np.inf], "float32"))) == "[NaN, -Infinity]"
+    long = np.linspace(0, 1, 30_003, dtype="float32").reshape(3, -1)
+    np.testing.assert_array_equal(np.array(to_json(long), "float32"), long)
     assert to_json(np.float32(0.2)) == 0.2 and to_json(np.array(True)) is True
+
+
+def test_many_floats_take_little_memory():
+    array = np.linspace(0, 1, 200_000, dtype="float32")
+    tracemalloc.start()
+    to_json(array)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64 * array.size  # a list of Python floats takes 32 bytes for each

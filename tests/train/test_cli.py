@@ -186,6 +186,7 @@ def test_serve_checks_its_options_before_it_starts(tmp_path):
         ([f"a={tmp_path}", f"a={tmp_path}"], "models must have different names"),
         ([str(tmp_path), "--max-rows", "0"], "max_rows must be a whole number above zero"),
         ([str(tmp_path), "--replicas", "2"], "the options of replicas need engine=ray"),
+        ([str(tmp_path), "--token", ""], "token and TFX_TRANSFORMER_TOKEN must not be empty"),
     ):
         with pytest.raises(SystemExit, match=f"^tfx-transformer: {message}"):
             main(["serve", *arguments])

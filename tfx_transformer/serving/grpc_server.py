@@ -44,6 +44,7 @@ DEFAULT_SIGNATURE = "serving_default"
 METADATA = "signature_def"  # the only field that TensorFlow Serving has
 MEGABYTE = 1e6
 SANE_ID = re.compile(rb"[\w.:-]{1,128}", re.ASCII)
+MESSAGE = 1000  # characters of an error, which may have names from the request
 OTHER_CALLS = 8  # threads for calls that are no predictions, also when those fill all others
 
 log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ def answer(method):
                 name = request.model_spec.name if hasattr(request, "model_spec") else ""
                 name = name if name in self.repository.names() else ""
                 self.metrics.count_call(method.__name__, name, code, seconds)
-        context.abort(grpc.StatusCode[code], message)
+        context.abort(grpc.StatusCode[code], message[:MESSAGE])
 
     return call
 

@@ -1,6 +1,7 @@
 """ServedModel: one version of one model, whose requests are checked, bounded and batched."""
 
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ from tfx_transformer.serving.streaming import stream_text
 from tfx_transformer.serving.warmup import warm_up
 
 DEFAULT, PIECES = "serving_default", "pieces"
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,11 @@ class ServedModel:
 
     def warm_up(self, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """Calls the model with all shapes that requests can have; progress(done, total)."""
+        observer, self.observer = self.observer, None  # it observes requests only
         warm_up(self, progress)
+        if self.kind == "generator":
+            list(stream_text(self, "a", 2))
+        self.observer = observer
 
     def close(self) -> None:
         """Refuses new requests and waits for those that were accepted."""
@@ -247,6 +253,7 @@ class ServedModel:
         except tf.errors.InvalidArgumentError as error:
             raise InvalidRequest(f"{self.name} refused the inputs: {first_line(error)}") from error
         except tf.errors.OpError as error:
+            log.error("%s/%d failed: %s", self.name, self.version, first_line(error))
             raise ServingError(f"{self.name} failed: {first_line(error)}") from error
         outputs, began, ended, size = result
         if self.observer is not None:

@@ -22,6 +22,7 @@ LEAVES: dict[str, set[type]] = {
     "f": {int, float},
     "O": {str, dict},
 }
+BLOCK = 10_000  # floats that are converted at the same time
 
 
 def read_inputs(request: dict[str, Any], specs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -144,7 +145,11 @@ def to_json(array: np.ndarray, name: str = "") -> Any:
         shown.ravel()[:] = [show(item) for item in array.ravel()]
         return shown.tolist()
     if array.dtype.kind == "f" and array.itemsize < 8:
-        array = array.astype("U32").astype(np.float64)
+        flat, wide = array.ravel(), np.empty(array.size, np.float64)
+        for start in range(0, array.size, BLOCK):  # as text each takes 128 bytes
+            part = slice(start, start + BLOCK)
+            wide[part] = flat[part].astype("U32")
+        array = wide.reshape(array.shape)
     return array.tolist()
 
 
