@@ -45,6 +45,7 @@ VALUES = [
         [[1], [2, 3]],
     ),
     *("x" * 300, ["a"] * 300, [[1.0] * 50] * 50, "serving_default", "add", "translator", "다"),
+    *(json.loads("[" * depth + leaf + "]" * depth) for depth in (40, 70) for leaf in ("1", '"a"')),
 ]
 TOKENS = [
     b"NaN",

@@ -21,6 +21,7 @@ REFUSED = {
     "a number as text": (TEXT, {"text": ["a", 1]}, "text must be strings; got int"),
     "null": (TEXT, {"text": [None]}, "text must be strings; got NoneType"),
     "a list in a text": (TEXT, {"text": [["a"]]}, r"text must have the shape \(\?\); got \(1, 1\)"),
+    "many axes": (TEXT, {"text": np.full([1] * 40, "a", object)}, r"must have the shape \(\?\)"),
     "a text alone": (TEXT, {"text": "a"}, r"text must have the shape \(\?\); got \(\)"),
     "no rows": (TEXT, {"text": []}, "at least one row"),
     "not UTF-8": (TEXT, {"text": [b"\xff"]}, "text must be UTF-8"),

@@ -59,6 +59,7 @@ def test_rows_and_columns_become_arrays(request_, specs, expected):
         ({"instances": ["a", None]}, "text must have values of type string"),
         ({"instances": ["a", ["b"]]}, "text must have values of type string"),
         ({"instances": ["\ud800"]}, "UTF-8"),
+        ({"instances": json.loads("[" * 33 + '"a"' + "]" * 33)}, "at most 32 lists in each other"),
         ({"instances": [{"b64": "%%%"}]}, "valid base64"),
         ({"instances": [{"b64": "é"}]}, "valid base64"),
     ],

@@ -55,11 +55,12 @@ def to_array(name: str, value: Any, spec: tf.TensorSpec) -> np.ndarray:
 
 def strings(name: str, array: np.ndarray) -> np.ndarray:
     """Strings and bytes as bytes."""
-    for item in array.flat:
+    items = array.ravel()
+    for item in items:
         if not isinstance(item, str | bytes):
             raise InvalidRequest(f"{name} must be strings; got {type(item).__name__}")
     result = np.empty(array.size, object)
-    result[:] = [to_bytes(item) for item in array.flat]
+    result[:] = [to_bytes(item) for item in items]
     return result.reshape(array.shape)
 
 

@@ -22,6 +22,7 @@ LEAVES: dict[str, set[type]] = {
     "f": {int, float},
     "O": {str, dict},
 }
+MAX_DEPTH = 32  # NumPy has a limit, too
 BLOCK = 10_000  # floats that are converted at the same time
 
 
@@ -94,6 +95,8 @@ def flatten(value: Any, name: str) -> tuple[list[Any], list[int]]:
         if len(sizes) > 1:
             raise InvalidRequest(f"{name} must have lists of the same length at each depth")
         shape.append(sizes.pop())
+        if len(shape) > MAX_DEPTH:
+            raise InvalidRequest(f"{name} must have at most {MAX_DEPTH} lists in each other")
         level = list(chain.from_iterable(level))
     return level, shape
 
