@@ -42,13 +42,12 @@ class Unigram(tf.Module):
 
     def __call__(self, codes) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Code points (P) with separators → start, length and id of each piece (N)."""
-        ids = self._match(codes)  # (P, M)
-        is_start = codes != SEPARATOR
-        unknown = tf.where(is_start & (ids[:, 0] == self._no_piece), self.unk_id, ids[:, 0])
-        ids = tf.concat([unknown[:, None], ids[:, 1:]], axis=1)
-        scores = tf.gather(self._scores, ids)
+        ids = self._match(codes)  # (M, P)
+        is_unknown = (codes != SEPARATOR) & (ids[0] == self._no_piece)
+        ids = tf.concat([tf.where(is_unknown, self.unk_id, ids[:1]), ids[1:]], axis=0)
+        scores = tf.transpose(tf.gather(self._scores, ids))  # (P, M)
         best = self._best_scores(codes, scores)
-        length = self._last_lengths(ids, scores, best)
+        length = self._last_lengths(is_unknown, scores, best)
         positions = tf.range(tf.size(codes))
         # from the end of each text, the separator after it, back to its beginning
         is_begin = tf.concat([[True], codes[:-1] == SEPARATOR], axis=0)
@@ -56,10 +55,10 @@ class Unigram(tf.Module):
         is_end = reached(codes == SEPARATOR, jump, longest_row(codes)) & ~is_begin
         length = tf.boolean_mask(length, is_end)
         start = tf.boolean_mask(positions, is_end) - length
-        return start, length, tf.gather_nd(ids, tf.stack([start, length - 1], axis=1))
+        return start, length, tf.gather_nd(ids, tf.stack([length - 1, start], axis=1))
 
     def _match(self, codes):
-        """Ids (P, M) of the pieces of 1 … M characters that begin at each position, or V."""
+        """Ids (M, P) of the pieces of 1 … M characters that begin at each position, or V."""
         codes = tf.cast(codes, tf.int64)
 
         def step(depth, positions, nodes, found):
@@ -78,7 +77,7 @@ class Unigram(tf.Module):
             step,
             (0, positions, tf.zeros_like(positions), found),
         )
-        return tf.transpose(found.stack())
+        return found.stack()
 
     def _best_scores(self, codes, scores):
         """The score (P) of the best path from the beginning of a text to before each position."""
@@ -109,7 +108,7 @@ class Unigram(tf.Module):
             tf.stack([tf.maximum(index + 1, 0), tf.maximum(rows, 0)], axis=1),
         )
 
-    def _last_lengths(self, ids, scores, best):
+    def _last_lengths(self, is_unknown, scores, best):
         """The length (P) of the last piece of the best path to before each position.
 
         SentencePiece tries the pieces from the longest to the shortest, and takes one if its sum in
@@ -123,7 +122,7 @@ class Unigram(tf.Module):
         is_best = before + score == best[:, None]
         total = tf.cast(before, tf.float64) + tf.cast(score, tf.float64)
         is_above = total > tf.cast(best, tf.float64)[:, None]
-        is_above &= tf.gather_nd(ids, where) != self.unk_id  # its sum is rounded
+        is_above &= ~(tf.gather(is_unknown, start) & (length == 1))  # their sum is rounded
         from_above = tf.argmax(is_above, axis=1, output_type=tf.int32) + 1  # the shortest
         from_best = longest - tf.argmax(is_best[:, ::-1], axis=1, output_type=tf.int32)
         return tf.where(tf.reduce_any(is_above, axis=1), from_above, from_best)
