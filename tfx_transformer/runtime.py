@@ -105,7 +105,9 @@ def mean_over_replicas(x):
     import tensorflow as tf
 
     replica = tf.distribute.get_replica_context()
-    return replica.all_reduce("MEAN", x) if replica and replica.num_replicas_in_sync > 1 else x
+    if replica is None or replica.num_replicas_in_sync == 1:
+        return x
+    return replica.all_reduce("MEAN", tf.identity(x))  # on the device of the replica
 
 
 @contextlib.contextmanager

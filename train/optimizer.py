@@ -10,15 +10,14 @@ from tfx_transformer.training.schedules import SCHEDULES
 def make_optimizer(recipe: Recipe, model) -> keras.optimizers.Optimizer:
     """Adam with the recipe's schedule, built for the model's weights; in float16 with loss scaling.
 
-    Only kernels decay: no norms, biases, tokens, tables or positions. Keras counts batches in
-    schedules, so their steps are multiplied by `accumulate`.
+    Only kernels decay: no norms, biases, tokens, tables or positions.
     """
     own, weights = recipe.optimizer, model.trainable_variables
     schedule = SCHEDULES.make(
         own.schedule,
         learning_rate=own.learning_rate,
-        warmup_steps=own.warmup_steps * own.accumulate,
-        total_steps=recipe.steps * own.accumulate,
+        warmup_steps=own.warmup_steps,
+        total_steps=recipe.steps,
     )
     optimizer = FusedAdam(
         schedule,
@@ -29,7 +28,6 @@ def make_optimizer(recipe: Recipe, model) -> keras.optimizers.Optimizer:
         global_clipnorm=own.clip_norm,
         use_ema=own.ema > 0,
         ema_momentum=own.ema or 0.99,
-        gradient_accumulation_steps=own.accumulate if own.accumulate > 1 else None,
     )
     optimizer.exclude_from_weight_decay([weight for weight in weights if weight.name != "kernel"])
     scaled = LossScaling(optimizer) if recipe.precision == "mixed_float16" else optimizer

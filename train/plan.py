@@ -16,7 +16,7 @@ from tfx_transformer.train.optimizer import make_optimizer
 from tfx_transformer.train.recipe import Recipe, flatten, load_recipe, save_recipe
 from tfx_transformer.train.run_folder import FREE
 from tfx_transformer.train.tasks.base import Task
-from tfx_transformer.training.losses import normalize_batches
+from tfx_transformer.training.updates import distribute, use_updates
 from tfx_transformer.untrusted import read_json
 
 EVALUATIONS = 10  # during the run, fewer if they take long
@@ -63,7 +63,7 @@ def plan_run(task: Task, folder: Path, begin: float) -> Task:
         candidate = copy.copy(found or task)
         candidate.recipe = dataclasses.replace(recipe, minutes=None)
         if found is None or task.batches_follow_model:
-            candidate.prepare(folder, 1)
+            candidate.prepare(folder)
         times = time_task(candidate)
         left = seconds - (time.perf_counter() - begin) - OVERHEAD - times["test"]
         evaluations = int(EVALUATION_SHARE * left / times["evaluation"])
@@ -110,11 +110,12 @@ def time_task(task: Task, least: int = 8, seconds: float = 6.0) -> dict[str, flo
     keras.config.set_dtype_policy(recipe.precision)
     model = task.make_model()
     model.compile(make_optimizer(recipe, model), task.loss, jit_compile=recipe.jit_compile)
-    timer = StepTimer(least * accumulate, seconds)
-    batches = normalize_batches(task.batches(0), accumulate)
+    use_updates(model, accumulate)
+    timer = StepTimer(least, seconds)
+    batches = distribute(model.distribute_strategy, lambda: task.batches(0), accumulate)
     model.fit(batches, shuffle=False, verbose=0, callbacks=[timer])
     evaluation, test = task.evaluation_seconds(model)
-    return {"step": timer.mean() * accumulate, "evaluation": evaluation, "test": test}
+    return {"step": timer.mean(), "evaluation": evaluation, "test": test}
 
 
 class StepTimer(keras.callbacks.Callback):

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfx_transformer.data.share import Share
 from tfx_transformer.files import lock_folder, whole_file, write_file
 from tfx_transformer.train.optimizer import make_optimizer
 from tfx_transformer.train.plan import find_plan, plan_run
@@ -32,10 +33,11 @@ from tfx_transformer.train.tasks.base import Task, timed
 from tfx_transformer.training.callbacks import MetricsLog, Progress, StopAtNaN
 from tfx_transformer.training.checkpoint import Checkpoints, assign_variables
 from tfx_transformer.training.input_wait import InputWait
-from tfx_transformer.training.losses import normalize_batches
 from tfx_transformer.training.stopping import Stopped, StopSignals
-from tfx_transformer.training.strategy import check_strategy, choose_strategy, separate_seeds
+from tfx_transformer.training.strategy import choose_strategy, separate_seeds
 from tfx_transformer.training.tensorboard import TensorBoardLog
+from tfx_transformer.training.updates import distribute, use_updates
+from tfx_transformer.training.workers import Workers
 
 
 def train(recipe: Recipe, folder) -> dict[str, Any]:
@@ -45,79 +47,101 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
     """
     begin = time.perf_counter()
     recipe.check()
+    workers = Workers(choose_strategy(recipe.strategy))  # before any operation of TensorFlow
     folder, recipe = Path(folder), absolute_paths(recipe)
-    recipe = find_plan(recipe, folder)
-    check_folder(recipe, folder)
-    if is_finished(recipe, folder):
+    if workers.is_chief:
+        recipe = find_plan(recipe, folder)
+        check_folder(recipe, folder)
+    if workers.of_chief(lambda: is_finished(recipe, folder)):
         print(f"{folder} is finished; its scores on the test set are:")
         return read_scores(folder)
-    with StopSignals(recipe.optimizer.accumulate) as stop:
+    with StopSignals(workers) as stop:
         task = load_task(recipe.task)(recipe)
         task.check()
         task.load_data()
+        task.workers = workers
         folder.mkdir(parents=True, exist_ok=True)  # only now: bad data writes nothing
-        with lock_folder(folder):
-            if recipe.minutes:
-                task = plan_run(task, folder, begin)
+        with lock_folder(folder) if workers.is_chief else contextlib.nullcontext():
+            with workers.chief_first():
+                if workers.is_chief and recipe.minutes:
+                    task = plan_run(task, folder, begin)
+                task.recipe = find_plan(task.recipe, folder)
             train_task(task, folder, stop)
-            return evaluate(folder)
+            return evaluate(folder, workers=workers)
 
 
 def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
-    """The run itself: from prepared data to the final weights in model.keras."""
-    recipe = task.recipe
-    open_folder(recipe, folder)
+    """The run itself: from prepared data to the final weights in model.keras.
+
+    Each of several workers passes through here and takes its part of the batches and evaluations.
+    Only the chief writes, and it decides.
+    """
+    recipe, workers, strategy = task.recipe, task.workers, task.workers.strategy
+    accumulate = recipe.optimizer.accumulate
     keras.utils.set_random_seed(recipe.seed)
     keras.config.set_dtype_policy(recipe.precision)
     log, board = MetricsLog(folder / "metrics.jsonl"), TensorBoardLog(folder / "tensorboard")
 
     # data and model
-    strategy, accumulate = choose_strategy(recipe.strategy), recipe.optimizer.accumulate
-    check_strategy(strategy, accumulate, recipe.jit_compile)
-    task.prepare(folder, strategy.num_replicas_in_sync)
+    with workers.chief_first():
+        if workers.is_chief:
+            open_folder(recipe, folder)
+        task.prepare(folder)
+    share = Share(workers.index, workers.count, strategy.num_replicas_in_sync)
+    task.data.divide(share)
     with strategy.scope():
         model = task.make_model()
         model.compile(make_optimizer(recipe, model), task.loss, jit_compile=recipe.jit_compile)
+    use_updates(model, accumulate, stop.is_requested if workers.count > 1 else None)
     checkpoints = Checkpoints(folder / "checkpoints", keep=max(recipe.average, 2))
-    step = checkpoints.restore(model)
+    with workers.chief_first():
+        step = checkpoints.restore(model)
+        if workers.is_chief:
+            log.truncate(step)
     separate_seeds(strategy, model)
-    log.truncate(step)
     print(f"{type(model).__name__}: {model.count_params():,} parameters; from step {step:,}")
 
     # training steps; an evaluation and a checkpoint follow each interval
-    evaluator, wait = task.evaluator(model), InputWait()
-    units = task.units_per_batch, task.unit
-    progress = Progress(recipe.steps, step, *units, accumulate, recipe.eval_steps, task.test_ratio)
-    while step < recipe.steps and not has_stopped_improving(log, task.metric, recipe.patience):
-        steps = min(recipe.eval_steps - step % recipe.eval_steps, recipe.steps - step)
-        start = time.perf_counter()
-        with stop.deferred():
+    evaluator, wait = task.evaluator(model), InputWait(accumulate)
+    units = task.units_per_batch * accumulate, task.unit
+    progress = Progress(recipe.steps, step, *units, recipe.eval_steps, task.test_ratio)
+    is_over = partial(has_stopped_improving, log, task.metric, recipe.patience)
+
+    def batches_from(step):
+        return wait.watch(task.batches(step * accumulate))
+
+    with stop.deferred():
+        while step < recipe.steps and not workers.of_chief(is_over) and not stop.is_agreed():
+            steps = min(recipe.eval_steps - step % recipe.eval_steps, recipe.steps - step)
+            start = time.perf_counter()
             history = model.fit(
-                wait.watch(normalize_batches(task.batches(step * accumulate), accumulate)),
-                steps_per_epoch=steps * accumulate,
+                distribute(strategy, partial(batches_from, step), accumulate, share.local_replicas),
+                steps_per_epoch=steps,
                 shuffle=False,
                 verbose=0,
                 callbacks=[progress, wait, StopAtNaN(), stop],
             )
             seconds = time.perf_counter() - start
             steps, step = progress.step - step, progress.step
-            if stop.number and step % recipe.eval_steps and step < recipe.steps:
-                checkpoints.save_stopped(step, model)
+            if step % recipe.eval_steps and step < recipe.steps:  # stopped
+                if workers.is_chief:
+                    checkpoints.save_stopped(step, model)
                 break
             with averaged_weights(model, recipe.optimizer.ema):
-                path = folder / f"samples/step_{step:08d}"
-                scores, progress.eval_seconds = timed(partial(evaluator, step, path))
-                if as_score(scores[task.metric]) >= best_score(log, task.metric):
-                    checkpoints.save_best(step, model)
-            scores["loss"] = history.history["loss"][-1]
-            scores[f"{task.unit}_per_second"] = task.units_per_batch * accumulate * steps / seconds
-            scores["waiting_for_data"] = wait.fraction()
-            log.add(step, **scores)
-            board.add(step, **scores)
-            checkpoints.save(step, model)  # last: a run killed before it repeats the interval
-        if stop.number:
-            break
-    if stop.number:
+                result, progress.eval_seconds = timed(evaluator.evaluate)
+                if workers.is_chief:
+                    evaluator.report(result, step, folder / "samples")
+                    if as_score(result.scores[task.metric]) >= best_score(log, task.metric):
+                        checkpoints.save_best(step, model)
+            if workers.is_chief:
+                scores = dict(result.scores)
+                scores["loss"] = history.history["loss"][-1]
+                scores[f"{task.unit}_per_second"] = units[0] * steps / seconds
+                scores["waiting_for_data"] = wait.fraction()
+                log.add(step, **scores)
+                board.add(step, **scores)
+                checkpoints.save(step, model)  # last: a run killed before it repeats the interval
+    if stop.is_agreed():
         raise Stopped(
             stop.number,
             f"stopped at step {step:,} of {recipe.steps:,}, with a checkpoint; "
@@ -126,19 +150,25 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
 
     # the final weights
     choose_weights(model, checkpoints, evaluator, task.metric, recipe.average)
-    with whole_file(folder / "model.keras") as path:
-        model.save(path)
+    with workers.chief_first():
+        if workers.is_chief:
+            with whole_file(folder / "model.keras") as path:
+                model.save(path)
 
 
-def evaluate(folder, data: Sequence[str] = (), **options) -> dict[str, Any]:
+def evaluate(
+    folder, data: Sequence[str] = (), workers: Workers | None = None, **options
+) -> dict[str, Any]:
     """Scores a run on its test set, or on other data.
 
     Other data are one source or several files, depending on the task; options are those of the
-    pipeline. Without either, the scores of a finished run are also written to test.json.
+    pipeline. Without either, the scores of a finished run are also written to test.json. Several
+    workers, each of which calls this function, share the work.
     """
     run = load_run(folder)
+    run.task.workers = workers = workers or Workers()
     scores = run.task.test(run, data, **options)
-    if not data and not options and run.is_finished:
+    if not data and not options and run.is_finished and workers.is_chief:
         write_file(run.folder / "test.json", json.dumps(scores, indent=2) + "\n")
     return scores
 

@@ -25,14 +25,15 @@ from tfx_transformer.train.tasks import load_task
 from tfx_transformer.training.checkpoint import Checkpoints, step_of
 from tfx_transformer.untrusted import reading
 
-FREE = ("decoding",)  # fields of a recipe that may change when a run is continued
+# fields of a recipe that may change when a run is continued: the batches of a step stay the same
+FREE = ("decoding", "strategy")
 
 
 def check_folder(recipe: Recipe, folder: Path) -> None:
     """Raises if the folder is in use, or holds a run of another recipe.
 
-    Other decoding options are allowed, and another number of steps if the schedule does not depend
-    on it: the weights so far are the same. Without a checkpoint there is no run yet.
+    Other decoding options and devices are allowed, and another number of steps if the schedule does
+    not depend on it: the weights so far are the same. Without a checkpoint there is no run yet.
     """
     check_unlocked(folder)
     changed = changes(recipe, folder)
@@ -71,7 +72,10 @@ def changes(recipe: Recipe, folder: Path) -> list[str]:
 def is_finished(recipe: Recipe, folder: Path) -> bool:
     """Whether the folder holds the trained model of this recipe, and its scores."""
     files = (folder / name for name in ("recipe.json", "model.keras", "test.json"))
-    return all(path.exists() for path in files) and load_recipe(folder / "recipe.json") == recipe
+    if not all(path.exists() for path in files):
+        return False
+    stored = load_recipe(folder / "recipe.json")
+    return dataclasses.replace(stored, strategy=recipe.strategy) == recipe
 
 
 def read_scores(folder: Path) -> dict[str, Any]:

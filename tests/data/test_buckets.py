@@ -24,17 +24,9 @@ def test_a_batch_fills_the_token_budget():
         assert rows * length <= 1000 < (rows + 1) * length
 
 
-def test_the_number_of_rows_is_a_multiple_of_the_replicas():
-    sizes = bucket_sizes(100, 1000, multiple=3)
-    assert all(rows % 3 == 0 and rows * length <= 1000 for length, rows in sizes.items())
-    assert sizes[100] == 9
-
-
 def test_a_token_budget_below_the_longest_row_is_refused():
-    with pytest.raises(ValueError, match="token_budget=99, multiple=1, max_length=100"):
+    with pytest.raises(ValueError, match="token_budget=99, max_length=100"):
         bucket_sizes(100, 99)
-    with pytest.raises(ValueError, match="token_budget=100, multiple=2, max_length=100"):
-        bucket_sizes(100, 100, multiple=2)
 
 
 @pytest.mark.parametrize("seed", [None, 3])

@@ -104,7 +104,7 @@ def test_real_steps_evaluations_and_tests_are_timed(request_of, tmp_path):
     task = load_task("translation")(request_of(1))
     task.load_data()
     task.recipe = task.sizes()[0]
-    task.prepare(tmp_path, 1)
+    task.prepare(tmp_path)
     times = time_task(task, least=2, seconds=0.0)
     assert all(0 < seconds < 60 for seconds in times.values())
     assert set(times) == {"step", "evaluation", "test"}

@@ -102,7 +102,7 @@ def test_a_run_with_a_list_is_resumed(caption_recipe_of, tmp_path, monkeypatch):
     (tmp_path / "checkpoints/step_00000001.npz").touch()
     started = []
     monkeypatch.setattr(run, "train_task", lambda task, *_: started.append(task.recipe))
-    monkeypatch.setattr(run, "evaluate", lambda folder: {})
+    monkeypatch.setattr(run, "evaluate", lambda folder, workers: {})
     run.train(recipe, tmp_path)
     assert started == [load_recipe(tmp_path / "recipe.json")]
 

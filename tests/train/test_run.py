@@ -17,6 +17,7 @@ import tensorflow as tf
 from tfx_transformer.train import run as run_module
 from tfx_transformer.train.recipe import OptimizerOptions, load_recipe
 from tfx_transformer.train.run import evaluate, train
+from tfx_transformer.train.tasks.base import Evaluation, Evaluator
 from tfx_transformer.train.tasks.translation import TranslationRecipe
 from tfx_transformer.train.tasks.translation.task import TranslationTask
 from tfx_transformer.training.callbacks import MetricsLog
@@ -74,13 +75,16 @@ def test_the_recipe_comes_back_from_its_file(run, recipe_of):
     assert load_recipe(run[0] / "recipe.json") == recipe_of()
 
 
+class NoEvaluator(Evaluator):
+    def evaluate(self, whole=False):
+        return Evaluation({"bleu": 0.0}, "", [])
+
+
 @pytest.fixture
 def not_scored(monkeypatch):
     """Runs of translators without evaluations, which take most of their time."""
-    monkeypatch.setattr(run_module, "evaluate", lambda folder: {})
-    monkeypatch.setattr(
-        TranslationTask, "evaluator", lambda task, model: lambda step, path: {"bleu": 0.0}
-    )
+    monkeypatch.setattr(run_module, "evaluate", lambda folder, workers: {})
+    monkeypatch.setattr(TranslationTask, "evaluator", lambda task, model: NoEvaluator())
 
 
 @pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt"])

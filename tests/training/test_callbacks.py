@@ -17,7 +17,7 @@ def fit(target, callback):
 
 
 def test_a_log_gets_one_line_with_step_loss_speed_and_time_left(capsys):
-    fit(1.0, Progress(total_steps=100, step=40, units_per_batch=50))
+    fit(1.0, Progress(total_steps=100, step=40, units_per_step=50))
     line = capsys.readouterr().err
     assert re.fullmatch(r"step 43/100, loss [\d.]+, [\d,]+ tokens/s, \d\d:\d\d left\n", line)
 
@@ -26,17 +26,11 @@ def test_a_terminal_gets_a_bar(monkeypatch):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr("sys.stderr", terminal)
-    fit(1.0, Progress(total_steps=100, step=40, units_per_batch=50, unit="images"))
+    fit(1.0, Progress(total_steps=100, step=40, units_per_step=50, unit="images"))
     shown = terminal.getvalue().split("\r")[-1]
     assert re.fullmatch(
         r"step 43/100, loss [\d.]+, [\d,]+ images/s, \d\d:\d\d left #+\d? +\n", shown
     )
-
-
-def test_several_batches_make_one_step(capsys):
-    fit(1.0, Progress(total_steps=11, step=10, units_per_batch=50, accumulate=3))
-    line = capsys.readouterr().err
-    assert line.startswith("step 11/11, ") and line.endswith(", 00:00 left\n")
 
 
 def test_a_loss_of_nan_stops_the_run():

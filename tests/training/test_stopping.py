@@ -26,11 +26,27 @@ def fit(stop, at=4, batches=20):
     return len(done)
 
 
-@pytest.mark.parametrize("accumulate, expected", [(1, 5), (3, 6)])
-def test_training_ends_after_the_current_step(accumulate, expected, capsys):
-    with StopSignals(accumulate) as stop, stop.deferred():
-        assert fit(stop) == expected
+def test_training_ends_after_the_current_step(capsys):
+    with StopSignals() as stop, stop.deferred():
+        assert not stop.is_agreed() and fit(stop) == 5 and stop.is_agreed()
     assert stop.number == signal.SIGTERM and "stopping" in capsys.readouterr().err
+
+
+class TwoWorkers:
+    """A second worker that got a signal."""
+
+    count = 2
+
+    def gather_json(self, value):
+        return [value, int(signal.SIGINT)]
+
+
+def test_a_signal_to_any_worker_stops_all_after_a_step_on_which_they_agree():
+    with StopSignals(TwoWorkers()) as stop, stop.deferred():
+        assert fit(stop, batches=7) == 7  # one worker does not end alone
+        assert stop.is_requested()
+    with StopSignals(TwoWorkers()) as stop:
+        assert not stop.is_requested() and stop.is_agreed() and stop.number == signal.SIGTERM
 
 
 def test_the_second_signal_and_one_outside_of_training_stop_at_once():

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 from tfx_transformer.training.strategy import choose_strategy
 
@@ -112,18 +113,30 @@ def test_an_overflow_on_one_replica_skips_the_update_of_all():
 def test_unsupported_strategies_are_refused_with_the_reason():
     with pytest.raises(ValueError, match="unknown strategy 'cloud'; known: auto, one, mirrored"):
         choose_strategy("cloud")
-    with pytest.raises(ValueError, match="'multiworker' is refused: fit of Keras 3 fails"):
+    with pytest.raises(
+        ValueError, match="'multiworker' needs the addresses of the workers in TF_C"
+    ):
         choose_strategy("multiworker")
-    code = """
-from tfx_transformer.training.strategy import check_strategy, choose_strategy
-strategy = choose_strategy("mirrored")
-for options in ((2, False), (1, True)):
-    try:
-        check_strategy(strategy, *options)
-    except ValueError as error:
-        print(1 if "works on one device only" in str(error) else 0)
-"""
-    assert run(TWO + code) == [1, 1]
+
+
+def test_a_tpu_is_connected_and_initialized_before_it_is_used(monkeypatch):
+    calls = []
+
+    def record(name, result=None):
+        def call(*arguments):
+            calls.append((name, *arguments))
+            return result
+
+        return call
+
+    resolvers, experimental = tf.distribute.cluster_resolver, tf.tpu.experimental
+    monkeypatch.setattr(resolvers, "TPUClusterResolver", record("resolve", "resolver"))
+    monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", record("connect"))
+    monkeypatch.setattr(experimental, "initialize_tpu_system", record("initialize"))
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", record("use", "strategy"))
+    assert choose_strategy.__wrapped__("tpu") == "strategy"
+    names = ("connect", "initialize", "use")
+    assert calls == [("resolve",), *((name, "resolver") for name in names)]
 
 
 def test_auto_is_one_device_if_there_is_only_one():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfx_transformer.checks import check_positive
+from tfx_transformer.data.share import Share
 
 EMPTY = -1  # index of an unused row, in a batch that could not be filled
 
@@ -18,6 +19,7 @@ class Batch:
 
     length: int
     rows: np.ndarray  # (B) indices, or EMPTY
+    first: int = EMPTY  # the first row of the whole batch, if this is a share of it
 
     @property
     def is_real(self) -> np.ndarray:
@@ -30,29 +32,30 @@ class Batch:
 
         Attention over padding alone would give NaN, and 0 · NaN is NaN.
         """
-        return np.where(self.is_real, self.rows, self.rows[0])
+        first = self.rows[0] if self.first == EMPTY else self.first
+        return np.where(self.is_real, self.rows, first)
+
+    def share(self, share: Share) -> "Batch":
+        """The rows of one worker."""
+        return Batch(self.length, share.of(self.rows, EMPTY), int(self.rows[0]))
 
 
-def bucket_sizes(max_length: int, token_budget: int, multiple: int = 1) -> dict[int, int]:
+def bucket_sizes(max_length: int, token_budget: int) -> dict[int, int]:
     """{length: rows of a batch of that length}, with lengths 8, 12, 16, 24, 32, … `max_length`.
 
     Neighboring lengths differ by a third or a half: except for the shortest rows, at most a third
-    of a row is padding. A batch has at most `token_budget` positions, and the number of its rows is
-    a multiple of `multiple`, for example of the number of replicas.
+    of a row is padding. A batch has at most `token_budget` positions.
     """
-    check_positive(max_length=max_length, token_budget=token_budget, multiple=multiple)
+    check_positive(max_length=max_length, token_budget=token_budget)
     lengths = [max_length]
     for power in range(3, max_length.bit_length()):
         lengths += [2**power, 3 * 2 ** (power - 1)]
     sizes = {
-        length: token_budget // length // multiple * multiple
-        for length in sorted(set(lengths))
-        if length <= max_length
+        length: token_budget // length for length in sorted(set(lengths)) if length <= max_length
     }
     if not sizes[max_length]:
         raise ValueError(
-            "token_budget must hold `multiple` rows of max_length; got "
-            f"{token_budget=}, {multiple=}, {max_length=}"
+            f"token_budget must not be below max_length; got {token_budget=}, {max_length=}"
         )
     return sizes
 

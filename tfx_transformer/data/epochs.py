@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.data.buckets import Batch, epoch_batches
+from tfx_transformer.data.share import Share
 from tfx_transformer.runtime import without_autograph, without_autotune
 
 
@@ -20,16 +21,25 @@ class EpochBatches(abc.ABC):
 
         steps_per_epoch    number of batches, the same in every epoch
         signature          `tf.TensorSpec` of the arrays that `batch_arrays` yields
-        batch_arrays       the arrays of each batch
+        batch_arrays       the arrays of each batch, of the rows in `share`
         map_example        optional: changes one row of these arrays at a time, in parallel
         batch_size         rows of each batch; needed by `map_example` only
         make_batch         inputs, targets and weights from these arrays, inside tf.data
+
+    Attributes:
+        share: the rows of each batch that are built: all, or those of one of several workers.
     """
+
+    share = Share()
 
     steps_per_epoch: int
     signature: Any
     map_example: Callable[..., Any] | None = None
     batch_size: int
+
+    def divide(self, share: Share) -> None:
+        """From now on builds only a share of each batch; raises if that is not possible."""
+        self.share = share
 
     @abc.abstractmethod
     def batch_arrays(self, epoch: int, step: int) -> Iterator[Any]:
@@ -69,7 +79,7 @@ class EpochBatches(abc.ABC):
         if self.map_example is not None:
             dataset = dataset.unbatch()
             dataset = dataset.map(without_autograph(self.map_example), num_parallel_calls=parallel)
-            dataset = dataset.batch(self.batch_size, drop_remainder=True)
+            dataset = dataset.batch(self.share.size(self.batch_size), drop_remainder=True)
             parallel = None  # batches of images are large: one at a time
         return (
             dataset.map(without_autograph(self._make_batch), num_parallel_calls=parallel)
@@ -89,6 +99,10 @@ class BucketedBatches(EpochBatches):
     def epoch_batches(self, epoch: int = 0) -> list[Batch]:
         """The example indices of each batch of an epoch, in order."""
         return epoch_batches(self.lengths, self.sizes, self.seed, epoch)
+
+    def own_batches(self, epoch: int, step: int) -> Iterator[Batch]:
+        """The share of each batch of an epoch, starting at `step`."""
+        return (batch.share(self.share) for batch in self.epoch_batches(epoch)[step:])
 
     def batch_shapes(self) -> list[tuple[int, int]]:
         """(rows, length) of each batch."""

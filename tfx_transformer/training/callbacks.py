@@ -53,24 +53,23 @@ def time_left(seconds: float) -> str:
 class Progress(keras.callbacks.Callback):
     """Shows step, loss, speed and time left: a bar on a terminal, a line every 30 s in a log.
 
-    A batch has so many units, which are target tokens or images, and a step `accumulate` batches.
-    The time left includes the evaluations and the final test, as soon as an evaluation was made;
-    the test is expected to take `test_ratio` times as long.
+    A step has so many units, which are target tokens or images. The time left includes the
+    evaluations and the final test, as soon as an evaluation was made; the test is expected to take
+    `test_ratio` times as long.
     """
 
     def __init__(
         self,
         total_steps: int,
         step: int,
-        units_per_batch: float,
+        units_per_step: float,
         unit: str = "tokens",
-        accumulate: int = 1,
         eval_steps: int | None = None,
         test_ratio: float = 1.0,
     ):
         super().__init__()
-        self.total_steps, self.step, self.accumulate = total_steps, step, accumulate
-        self.units_per_batch, self.unit, self.test_ratio = units_per_batch, unit, test_ratio
+        self.total_steps, self.step = total_steps, step
+        self.units_per_step, self.unit, self.test_ratio = units_per_step, unit, test_ratio
         self.eval_steps, self.eval_seconds = eval_steps or total_steps, 0.0
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -78,8 +77,8 @@ class Progress(keras.callbacks.Callback):
         self.line = ProgressLine("step", self.total_steps, self.first)
 
     def on_train_batch_end(self, batch, logs=None):
-        self.step, now = self.first + (batch + 1) // self.accumulate, time.perf_counter()
-        self.batches_per_second, self.loss = (batch + 1) / (now - self.start), logs["loss"]
+        self.step, now = self.first + batch + 1, time.perf_counter()
+        self.steps_per_second, self.loss = (batch + 1) / (now - self.start), logs["loss"]
         self.line.show(self.step, self.describe())
 
     def on_epoch_end(self, epoch, logs=None):
@@ -87,7 +86,7 @@ class Progress(keras.callbacks.Callback):
 
     def describe(self) -> str:
         """Loss, speed and time left."""
-        speed = self.units_per_batch * self.batches_per_second
+        speed = self.units_per_step * self.steps_per_second
         left = time_left(self.seconds_left())
         return f"loss {self.loss:.4f}, {speed:,.0f} {self.unit}/s, {left}"
 
@@ -95,7 +94,7 @@ class Progress(keras.callbacks.Callback):
         """Of the whole run, with the evaluations and the final test."""
         steps = self.total_steps - self.step
         evaluations = math.ceil(steps / self.eval_steps) + self.test_ratio
-        training = steps * self.accumulate / self.batches_per_second
+        training = steps / self.steps_per_second
         return training + evaluations * self.eval_seconds
 
 

@@ -58,14 +58,6 @@ class FusedAdam(keras.optimizers.Adam):
     def _all_reduce_sum_gradients(self, pairs):
         return pairs  # the gradients were summed before they were clipped
 
-    def _update_model_variables_moving_average(self, weights):
-        """After each update; Keras would also do it after accumulated batches without one."""
-        is_update = (self._iterations + 1) % (self.gradient_accumulation_steps or 1) == 0
-        momentum = ops.where(self.iterations == 0, 0.0, self.ema_momentum)
-        momentum = ops.where(is_update, momentum, 1.0)
-        for weight, average in zip(weights, self._model_variables_moving_average, strict=True):
-            average.assign(momentum * average + (1 - momentum) * weight)
-
     def finalize_variable_values(self, var_list):
         """Does nothing: Keras would overwrite the weights with their moving averages (`use_ema`) at
         the end of `fit`, but training may continue."""

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import keras
 
+from tfx_transformer.training.workers import Workers
+
 
 class Stopped(KeyboardInterrupt):
     """A run was stopped by a signal; the message says how to continue it."""
@@ -21,13 +23,14 @@ class StopSignals(keras.callbacks.Callback):
     """Handles SIGINT and SIGTERM while it is entered (`with`), in the main thread.
 
     Inside of `deferred()` the first signal only sets `number`, and, as a callback of `fit`, ends
-    training after the current step, which is `accumulate` batches; everywhere else, and the second
-    time, it raises `Stopped`.
+    training after the current step; everywhere else, and the second time, it raises `Stopped`.
+    Several workers end after the same step: see `use_updates`.
     """
 
-    def __init__(self, accumulate: int = 1):
+    def __init__(self, workers: Workers | None = None):
         super().__init__()
-        self.accumulate, self.number, self.is_deferred = accumulate, 0, False
+        self.workers = workers or Workers()
+        self.number, self.is_deferred = 0, False
 
     def __enter__(self) -> "StopSignals":
         self.replaced = {}
@@ -54,6 +57,16 @@ class StopSignals(keras.callbacks.Callback):
         finally:
             self.is_deferred = False
 
+    def is_requested(self) -> bool:
+        """Whether this process got a signal."""
+        return self.number > 0
+
+    def is_agreed(self) -> bool:
+        """Whether any worker got a signal; all must ask."""
+        if any(self.workers.gather_json(self.number)):
+            self.number = self.number or signal.SIGTERM
+        return self.is_requested()
+
     def on_train_batch_end(self, batch, logs=None):
-        if self.number and (batch + 1) % self.accumulate == 0:
+        if self.is_requested() and self.workers.count == 1:
             self.model.stop_training = True

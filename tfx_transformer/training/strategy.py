@@ -1,16 +1,29 @@
 """Distribution strategies: one device, several, several workers, or a TPU."""
 
+import functools
+import os
+
 import tensorflow as tf
 
 from tfx_transformer.checks import check_choice
 
 
+@functools.cache
 def choose_strategy(name: str = "auto") -> tf.distribute.Strategy:
     """The strategy of a name; "auto" is all GPUs if there are several, otherwise one device.
 
-    Only one per process: TensorFlow's collectives fail with a second.
+    Call it before any operation: "multiworker" connects to the workers in `TF_CONFIG`. Only one
+    per process: TensorFlow's collectives fail with a second.
     """
     check_choice("auto", "one", "mirrored", "multiworker", "tpu", strategy=name)
+    if name == "multiworker":
+        if "TF_CONFIG" not in os.environ:
+            raise ValueError(
+                "strategy 'multiworker' needs the addresses of the workers in TF_CONFIG; "
+                "see tfx-transformer launch --help"
+            )
+        tf.get_logger().setLevel("ERROR")  # exchanges of workers would be reported as retracing
+        return tf.distribute.MultiWorkerMirroredStrategy()
     gpus = tf.config.list_logical_devices("GPU")
     if name == "one" or (name == "auto" and len(gpus) < 2):
         return tf.distribute.get_strategy()
@@ -19,11 +32,6 @@ def choose_strategy(name: str = "auto") -> tf.distribute.Strategy:
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
-    if name == "multiworker":
-        raise ValueError(
-            "strategy 'multiworker' is refused: fit of Keras 3 fails under "
-            "MultiWorkerMirroredStrategy (keras issue 20585)"
-        )
     devices = [device.name for device in gpus or tf.config.list_logical_devices("CPU")]
     # on CPU the default, collectives, fails with several steps per execution
     operations = None if gpus else tf.distribute.ReductionToOneDevice()
@@ -45,20 +53,3 @@ def separate_seeds(strategy: tf.distribute.Strategy, model) -> None:
 
     if strategy.num_replicas_in_sync > 1:
         strategy.run(add_replica_number)
-
-
-def check_strategy(strategy: tf.distribute.Strategy, accumulate: int, jit_compile: bool) -> None:
-    """Refuse combinations that would fail in the first training step."""
-    if strategy.num_replicas_in_sync > 1 and accumulate > 1:
-        raise ValueError(
-            f"accumulate={accumulate} works on one device only: Keras applies accumulated "
-            "gradients inside a condition, where replicas cannot synchronize"
-        )
-    if strategy.num_replicas_in_sync > 1 and jit_compile:
-        raise ValueError("jit_compile works on one device only: XLA cannot synchronize replicas")
-
-
-def check_replicas(replicas: int, batch_size: int) -> None:
-    """Refuse batches that cannot be split evenly."""
-    if batch_size % replicas:
-        raise ValueError(f"the {replicas} replicas must divide data.batch_size={batch_size}")

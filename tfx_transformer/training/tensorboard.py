@@ -1,5 +1,6 @@
 """Metrics of a run for TensorBoard: `tensorboard --logdir runs`."""
 
+import functools
 from pathlib import Path
 
 import tensorflow as tf
@@ -14,7 +15,11 @@ class TensorBoardLog:
     """Writes metrics as TensorBoard event files."""
 
     def __init__(self, folder: Path):
-        self.writer = tf.summary.create_file_writer(str(folder))
+        self.folder = folder
+
+    @functools.cached_property
+    def writer(self):
+        return tf.summary.create_file_writer(str(self.folder))
 
     def add(self, step: int, **metrics: float) -> None:
         with self.writer.as_default():

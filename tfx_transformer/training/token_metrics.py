@@ -6,21 +6,25 @@ import tensorflow as tf
 from tfx_transformer.runtime import graph
 from tfx_transformer.training.losses import TokenCrossentropy
 from tfx_transformer.training.metrics import perplexity
+from tfx_transformer.training.workers import Workers
 
 
 class TokenMetrics:
     """Log-probability, perplexity and accuracy of a model, inputs → logits (B, T, V), on the target
-    tokens of batches (inputs, targets, weights); traced once."""
+    tokens of batches (inputs, targets, weights), which workers share; traced once."""
 
-    def __init__(self, model, data):
+    def __init__(self, model, data, workers: Workers | None = None):
         self.model, self.loss = model, TokenCrossentropy(reduction=None)
+        self.workers = workers or Workers()
         self.dataset = data.dataset()
         self.sums = graph(self._sums, *self.dataset.element_spec)
 
     def __call__(self, batches: int = -1) -> dict[str, float]:
         """The metrics of some batches, or of all; "log_prob" is the mean per token, in nats."""
-        sums = [[float(x) for x in self.sums(*batch)] for batch in self.dataset.take(batches)]
-        nats, correct, count = np.sum(sums, axis=0).tolist()
+        own = self.dataset.take(batches).shard(self.workers.count, self.workers.index)
+        sums = [[float(x) for x in self.sums(*batch)] for batch in own]
+        parts = self.workers.gather(np.array(sums).reshape(-1, 3))
+        nats, correct, count = np.sum(np.concatenate(parts), axis=0).tolist()
         return {
             "log_prob": -nats / max(count, 1),
             "perplexity": perplexity(-nats, count),

@@ -17,6 +17,7 @@ from tfx_transformer.train.options import decoder_spec
 from tfx_transformer.train.recipe import Recipe
 from tfx_transformer.training.callbacks import MetricsLog
 from tfx_transformer.training.losses import TokenCrossentropy
+from tfx_transformer.training.workers import Workers
 
 SPLITS = ("train", "validation", "test")
 MIN_STEPS = 1000  # of a planned run, if there is time
@@ -38,6 +39,7 @@ class Task(abc.ABC):
         useful_epochs: how often a planned run sees the data at least and at most.
         batches_follow_model: whether the batches depend on the model's options.
         sized_model: the model that `sizes` proposes, if any.
+        workers: that share the evaluations; this process alone by default.
     """
 
     noun: ClassVar[str]
@@ -52,6 +54,7 @@ class Task(abc.ABC):
 
     def __init__(self, recipe: Recipe):
         self.recipe: Any = recipe
+        self.workers = Workers()
 
     @property
     def loss(self) -> Any:
@@ -81,7 +84,7 @@ class Task(abc.ABC):
         """Reads the data, before anything is written."""
 
     @abc.abstractmethod
-    def prepare(self, folder: Path, replicas: int) -> None:
+    def prepare(self, folder: Path) -> None:
         """Makes tokenizers and batches; writes to the run folder what `restore` reads."""
 
     @abc.abstractmethod
@@ -186,13 +189,10 @@ class Evaluator(abc.ABC):
     def evaluate(self, whole: bool = False) -> Evaluation:
         """Scores on the first part of the validation set, or on the whole of it."""
 
-    def __call__(self, step: int, path: Path) -> dict[str, float]:
-        """Evaluates, prints a line and some samples, and writes all to `path` with a suffix."""
-        result = self.evaluate()
-        path.parent.mkdir(exist_ok=True)
-        write_file(path.with_suffix(self.suffix), "\n".join(result.samples))
+    def report(self, result: Evaluation, step: int, folder: Path) -> None:
+        """Prints a line and some samples, and writes all samples to a file in the folder."""
+        write_file(folder / f"step_{step:08d}{self.suffix}", "\n".join(result.samples))
         print(f"step {step:,}: {result.summary}", *result.samples[: self.shown], sep="\n")
-        return result.scores
 
 
 def timed(function: Callable) -> tuple[Any, float]:

@@ -37,9 +37,10 @@ class ClassTask(Task):
             from_logits=True, label_smoothing=self.recipe.label_smoothing, reduction="sum"
         )
 
-    def prepare(self, folder, replicas):
+    def prepare(self, folder):
         names = json.dumps(list(self.class_names), ensure_ascii=False)
-        write_file(folder / "classes.json", names)
+        if self.workers.is_chief:
+            write_file(folder / "classes.json", names)
 
     def restore(self, folder):
         path = folder / "classes.json"
@@ -67,7 +68,10 @@ class ClassTask(Task):
             logits = self.logits(classifier, tf.constant(batch))
             return tf.nn.softmax(tf.cast(logits, tf.float32)).numpy()
 
-        return in_batches(inputs, BATCH_SIZE, predict, "classifying")
+        def predict_all(items):
+            return in_batches(items, BATCH_SIZE, predict, "classifying")
+
+        return self.workers.divide(predict_all, inputs)
 
     def evaluator(self, model):
         classifier = self.pipeline(model)
@@ -99,7 +103,8 @@ class ClassTask(Task):
         scores = classification_scores(found, labels, self.class_names)
         scores[self.unit] = scores.pop("images")
         counts = confusion_matrix(found.argmax(axis=1), labels, len(self.class_names))
-        plot_confusion(counts, self.class_names, run.folder / "pictures/confusion.png")
+        if self.workers.is_chief:
+            plot_confusion(counts, self.class_names, run.folder / "pictures/confusion.png")
         return scores | {f"{self.unit}_per_second": len(labels) / seconds}
 
 

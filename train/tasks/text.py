@@ -108,7 +108,7 @@ class PlainTextTask(Task):
         refuse(self.noun, options)
         check_one_source(self.noun, data)
         text = load_text(*data) if data else read_splits(self.recipe.data)["test"]
-        metrics = TokenMetrics(run.model, self.evaluation_data(text))
+        metrics = TokenMetrics(run.model, self.evaluation_data(text), self.workers)
         metrics(1)  # traces
         return *timed(metrics), text
 
@@ -120,11 +120,13 @@ class TokenEvaluator(Evaluator):
     """
 
     def __init__(self, task: PlainTextTask, model, sample: Callable[[], list[str]], shown: int):
-        self.metrics = TokenMetrics(model, task.evaluation_data(task.texts["validation"]))
+        data = task.evaluation_data(task.texts["validation"])
+        self.metrics = TokenMetrics(model, data, task.workers)
         self.batches, self.sample, self.shown = task.recipe.eval_batches, sample, shown
 
     def evaluate(self, whole=False):
         scores = self.metrics(-1 if whole else self.batches)
         scores.pop("tokens")
         summary = f"perplexity {scores['perplexity']:.3f} · accuracy {scores['accuracy']:.2f} %"
-        return Evaluation(scores, summary, self.sample())
+        samples = self.sample() if self.metrics.workers.is_chief else []
+        return Evaluation(scores, summary, samples)

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_transformer.data import END, PAD, START, UNK
+from tfx_transformer.data.share import Share
 from tfx_transformer.data.text.masking import (
     SPECIAL,
     MaskedBatches,
@@ -226,7 +227,8 @@ def test_a_run_resumed_at_any_step_equals_the_uninterrupted_one(data, texts, tok
 
 
 def test_rows_are_a_multiple_of_the_replicas_and_empty_ones_have_weight_0(texts, tokenizer):
-    data = MaskedBatches(texts, tokenizer, BUDGET, LONGEST, multiple=3)
+    data = MaskedBatches(texts, tokenizer, BUDGET, LONGEST)
+    data.divide(Share(0, 1, 3))
     real, empty = 0, 0
     for tokens, _, targets, weights in as_lists(data.dataset()):
         assert len(tokens) % 3 == 0

@@ -20,6 +20,7 @@ from tfx_transformer.data import (
     train_tokenizer,
 )
 from tfx_transformer.data.buckets import EMPTY
+from tfx_transformer.data.share import Share
 
 BUDGET, LONGEST = 130, 20
 
@@ -250,9 +251,19 @@ def test_keras_trains_and_evaluates_on_the_batches(data, tokenizers):
     assert model.evaluate(data.dataset(), verbose=0) < 0.9 * before
 
 
-def test_the_number_of_rows_is_a_multiple_of_the_replicas(pairs, tokenizers):
-    data = PairBatches(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, multiple=3)
-    assert all(rows % 3 == 0 for rows, _ in data.batch_shapes())
+def test_replicas_and_workers_do_not_change_the_pairs_of_a_batch(pairs, tokenizers):
+    data = PairBatches(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, seed=1)
+
+    def sources(share):
+        data.divide(share)
+        return [inputs["source"].numpy() for inputs, _, _ in data.dataset(2, 1)]
+
+    whole, *parts = (sources(Share(i, count, 4)) for i, count in ((0, 1), (0, 2), (1, 2)))
+    assert all(len(batch) % 4 == 0 for batch in whole)
+    for one, *halves in zip(whole, *parts, strict=True):
+        np.testing.assert_array_equal(np.concatenate(halves), one)
+    for one, batch in zip(whole, sources(Share()), strict=True):
+        np.testing.assert_array_equal(one[: len(batch)], batch)
 
 
 def test_pairs_that_are_all_too_long_are_an_error(pairs, tokenizers):
@@ -274,5 +285,5 @@ def test_evaluation_cannot_sample_segmentations(pairs, tokenizers):
 
 
 def test_a_token_budget_below_one_row_is_refused(pairs, tokenizers):
-    with pytest.raises(ValueError, match="token_budget=15, multiple=1, max_length=16"):
+    with pytest.raises(ValueError, match="token_budget=15, max_length=16"):
         PairBatches(pairs, *tokenizers, token_budget=15, max_length=16)

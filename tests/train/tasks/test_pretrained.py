@@ -105,7 +105,7 @@ def test_a_run_begins_with_a_bert(hugging_face, classify_text_recipe_of, labeled
     task, folder = TextClassificationTask(classify_text_recipe_of(**options)), tmp_path / "run"
     folder.mkdir()
     task.load_data()
-    task.prepare(folder, 1)
+    task.prepare(folder)
     inputs, targets, _ = next(iter(task.batches(0)))
     assert task.make_model()(inputs).shape == targets.shape == (16, 2)
     assert set(inputs["tokens"].numpy()[:, 0]) == {2}  # [CLS]

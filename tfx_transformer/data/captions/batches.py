@@ -102,17 +102,22 @@ class CaptionBatches(BucketedBatches):
         self.image_size, self.augmentation = image_size, augmentation
         self.options = ImageOptions(**image_options)
         self.inputs, self.targets = (part.to_tensor(PAD).numpy() for part in shift(ids))
-        self.batch_size = rows = min(batch_size, len(self.image_rows))
-        super().__init__(lengths, dict.fromkeys(best_widths(lengths), rows), seed)
+        self.batch_size = min(batch_size, len(self.image_rows))
+        super().__init__(lengths, dict.fromkeys(best_widths(lengths), self.batch_size), seed)
         self.images: Any = captions.items if features is None else features
         if features is not None:
             self.image_key = "features"
-            image_spec = tf.TensorSpec([rows, *features.shape[1:]], tf.float32)
         else:
             self.image_key, self.map_example = "image", self._augment
-            image_spec = tf.TensorSpec([rows], tf.string)
+
+    @property
+    def signature(self):
+        rows = self.share.size(self.batch_size)
+        image = tf.TensorSpec([rows], tf.string)
+        if self.map_example is None:
+            image = tf.TensorSpec([rows, *self.images.shape[1:]], tf.float32)
         tokens = [tf.TensorSpec([rows, None], dtype) for dtype in (tf.int32, tf.int32, tf.float32)]
-        self.signature = (image_spec, tf.TensorSpec([rows, 2], tf.int32), *tokens)
+        return image, tf.TensorSpec([rows, 2], tf.int32), *tokens
 
     def __str__(self) -> str:
         shapes, tokens = self.batch_shapes(), self.lengths.sum()
@@ -129,7 +134,7 @@ class CaptionBatches(BucketedBatches):
         """The images of each batch, a seed for each, decoder inputs, targets and weights."""
         rng = np.random.default_rng([self.seed, epoch, 1])
         seeds = rng.integers(1, 2**31, (len(self.image_rows), 2), dtype="int32")
-        for batch in self.epoch_batches(epoch)[step:]:
+        for batch in self.own_batches(epoch, step):
             rows, is_real = batch.filled_rows, batch.is_real[:, None]
             inputs, targets = (
                 np.where(is_real, ids[rows, : batch.length], PAD)

@@ -37,6 +37,7 @@ class ImageBatches(EpochBatches):
         tf.TensorSpec([None], tf.string, name="encoded"),
         tf.TensorSpec([None], tf.int32, name="labels"),
         tf.TensorSpec([None, 2], tf.int32, name="seeds"),
+        tf.TensorSpec([None, 2], tf.int32, name="mix_seeds"),  # the same for all rows
     )
 
     def __init__(
@@ -64,22 +65,49 @@ class ImageBatches(EpochBatches):
     def __str__(self) -> str:
         return f"{self.images}\n{self.steps_per_epoch:,} batches of {self.batch_size}"
 
+    def divide(self, share):
+        if self.batch_size % share.replicas:
+            raise ValueError(
+                f"the {share.replicas} replicas must divide data.batch_size={self.batch_size}"
+            )
+        if self.augmentation.mixes_images and share.workers > 1 and share.size(self.batch_size) % 2:
+            raise ValueError(
+                "images are mixed in pairs: each worker must have an even number of the "
+                f"{self.batch_size} images of a batch; got {share.workers} workers"
+            )
+        super().divide(share)
+
+    def own_rows(self) -> np.ndarray:
+        """The positions in a batch of the images of a share, so that pairs are in the same one.
+
+        An image is mixed with the one at the same distance from the other end of the batch.
+        """
+        size, share = self.batch_size, self.share
+        if share.workers == 1 or not self.augmentation.mixes_images:
+            return share.of(np.arange(size), 0)
+        half = share.size(size) // 2
+        front = np.arange(share.index * half, (share.index + 1) * half)
+        return np.concatenate([front, size - 1 - front[::-1]])
+
     def batch_arrays(self, epoch, step):
-        """The encoded images of each batch, their labels and a seed for each."""
+        """The encoded images of each batch, their labels and seeds, and the seed of the batch."""
         rng = np.random.default_rng([self.seed, epoch])
         rows = np.repeat(rng.permutation(len(self.images)), self.augmentation.repeats)
         seeds = rng.integers(1, 2**31, (len(rows), 2), dtype="int32")
+        own = self.own_rows()
         for i in range(step, self.steps_per_epoch):
-            part = slice(i * self.batch_size, (i + 1) * self.batch_size)
+            first = i * self.batch_size
+            part = first + own
             encoded = np.array([self.images.items[row] for row in rows[part]], object)
-            yield encoded, self.images.labels[rows[part]], seeds[part]
+            mix_seeds = np.broadcast_to(seeds[first], (len(own), 2))
+            yield encoded, self.images.labels[rows[part]], seeds[part], mix_seeds
 
-    def map_example(self, encoded, label, seed):
+    def map_example(self, encoded, label, seed, mix_seed):
         image = read_augmented(encoded, seed, self.image_size, self.augmentation, self.options)
-        return image, tf.one_hot(label, len(self.images.class_names)), seed
+        return image, tf.one_hot(label, len(self.images.class_names)), mix_seed
 
-    def make_batch(self, images, labels, seeds):
+    def make_batch(self, images, labels, mix_seeds):
         mixup, cutmix = self.augmentation.mixup, self.augmentation.cutmix
-        images, labels = mix(images, labels, -seeds[0], mixup, cutmix)
+        images, labels = mix(images, labels, -mix_seeds[0], mixup, cutmix)
         weights = tf.linalg.matvec(labels, self.class_weights)  # of mixed labels, mixed weights
         return normalize(images, self.options.normalization), labels, weights

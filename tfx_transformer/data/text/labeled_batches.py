@@ -77,7 +77,7 @@ class LabeledBatches(BucketedBatches):
         )
 
     def batch_arrays(self, epoch, step):
-        for batch in self.epoch_batches(epoch)[step:]:
+        for batch in self.own_batches(epoch, step):
             rows = batch.filled_rows
             tokens = np.full((len(rows), batch.length), PAD, "int32")
             for i, row in enumerate(rows):

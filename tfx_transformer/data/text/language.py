@@ -139,8 +139,11 @@ class LanguageBatches(EpochBatches):
         self.num_windows = int(np.ceil(windows) if seed is None else np.floor(windows))
         self.batch_size = min(batch_size, self.num_windows)
         self.steps_per_epoch = -(-self.num_windows // self.batch_size)  # rounded up
-        shape = [self.batch_size, max_length]
-        self.signature = tuple(tf.TensorSpec(shape, x) for x in (tf.int32, tf.int32, tf.float32))
+
+    @property
+    def signature(self):
+        shape = [self.share.size(self.batch_size), self.max_length]
+        return tuple(tf.TensorSpec(shape, x) for x in (tf.int32, tf.int32, tf.float32))
 
     def __str__(self) -> str:
         return (
@@ -160,7 +163,7 @@ class LanguageBatches(EpochBatches):
         missing = self.steps_per_epoch * self.batch_size - count
         order = np.pad(order, (0, missing), constant_values=EMPTY)
         for rows in order.reshape(-1, self.batch_size)[step:]:
-            batch = Batch(length, rows)
+            batch = Batch(length, rows).share(self.share)
             targets = text[batch.filled_rows[:, None] * length + np.arange(length)]  # (B, T)
             tokens = np.pad(targets[:, :-1], [(0, 0), (1, 0)], constant_values=START)
             weights = (targets != PAD) & batch.is_real[:, None]

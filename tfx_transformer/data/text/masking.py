@@ -119,7 +119,6 @@ class MaskedBatches(BucketedBatches):
         tokenizer: of the texts. The id of the mask is its `vocab_size`.
         token_budget: maximum number of positions of a batch, padding included.
         max_length: maximum number of tokens of a row, START and END included.
-        multiple: the number of rows of a batch is a multiple of it, for several replicas.
         rate: fraction of tokens to select, at least one per row.
         whole_words: select whole words, as many as fit in `rate`, or single tokens if none fits.
             The first piece of a word begins with "▁".
@@ -138,7 +137,6 @@ class MaskedBatches(BucketedBatches):
         tokenizer: Tokenizer,
         token_budget: int = 4096,
         max_length: int = 128,
-        multiple: int = 1,
         rate: float = 0.15,
         whole_words: bool = False,
         seed: int = 0,
@@ -158,7 +156,7 @@ class MaskedBatches(BucketedBatches):
                 f"{name} must have at least one word; got {self.skipped:,} empty texts"
             )
         lengths = np.array([len(row.ids) for row in self.rows])
-        super().__init__(lengths, bucket_sizes(max_length, token_budget, multiple), seed)
+        super().__init__(lengths, bucket_sizes(max_length, token_budget), seed)
         self.rate, self.mask_id = rate, tokenizer.vocab_size
         self.vocab_size = self.mask_id + 1
 
@@ -169,7 +167,7 @@ class MaskedBatches(BucketedBatches):
         )
 
     def batch_arrays(self, epoch, step):
-        for batch in self.epoch_batches(epoch)[step:]:
+        for batch in self.own_batches(epoch, step):
             shape = len(batch.rows), batch.length
             tokens, segments, targets = (np.full(shape, PAD, "int32") for _ in range(3))
             for i, number in enumerate(batch.filled_rows):

@@ -72,7 +72,6 @@ class PairBatches(BucketedBatches):
         target_tokenizer: of the target; may be the same one.
         token_budget: maximum number of positions of a batch on each side, padding included.
         max_length: maximum number of tokens of a row, END included.
-        multiple: the number of rows of a batch is a multiple of it, for several replicas.
         seed: of the order and of the segmentations. None is for evaluation: every pair, in a fixed
             order, truncated to `max_length`.
         n_best: above 1, one of the `n_best` best segmentations is sampled anew in each epoch.
@@ -93,7 +92,6 @@ class PairBatches(BucketedBatches):
         target_tokenizer: Tokenizer,
         token_budget: int = 4096,
         max_length: int = 128,
-        multiple: int = 1,
         seed: int | None = 0,
         n_best: int = 1,
         alpha: float = 0.1,
@@ -119,7 +117,7 @@ class PairBatches(BucketedBatches):
         self.ids = [tf.gather(side, rows)[:, : max_length - 1] for side in ids]
         lengths = np.minimum(lengths[:, rows], max_length)
         self.num_tokens = lengths.sum(axis=1)  # (2) of source and target, END included
-        sizes = bucket_sizes(max_length, token_budget, multiple)
+        sizes = bucket_sizes(max_length, token_budget)
         super().__init__(lengths.max(axis=0), sizes, seed)
         self.n_best, self.alpha = n_best, alpha
 
@@ -138,7 +136,7 @@ class PairBatches(BucketedBatches):
         uniform = np.zeros([2, len(self.lengths)], "float32")
         if self.n_best > 1:
             uniform = np.random.default_rng([self.seed, epoch, 1]).random(uniform.shape, "float32")
-        for batch in self.epoch_batches(epoch)[step:]:
+        for batch in self.own_batches(epoch, step):
             rows = batch.filled_rows
             yield batch.length, rows, batch.is_real, uniform[:, rows]
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from tfx_transformer.train.tasks.captioning import CaptioningData, CaptioningRec
 from tfx_transformer.train.tasks.classes import in_batches
 from tfx_transformer.train.tasks.text import load_tokenizer, stored_tokenizer
 from tfx_transformer.training.metrics import caption_scores
-from tfx_transformer.training.strategy import check_replicas
+from tfx_transformer.training.workers import Workers
 
 BATCH_SIZE = 32  # of evaluations
 PACKAGE = "package"  # in place of a file of weights
@@ -67,9 +67,8 @@ class CaptioningTask(Task):
         data = self.recipe.data
         self.captions = {split: load_split(data, split) for split in SPLITS}
 
-    def prepare(self, folder, replicas):
+    def prepare(self, folder):
         data, captions = self.recipe.data, self.captions["train"]
-        check_replicas(replicas, data.batch_size)
         texts = [text for texts in captions.texts for text in texts]
         self.tokenizer = stored_tokenizer(folder, lambda: train_tokenizer(texts, data.vocab_size))
         model = self.make_model()
@@ -85,7 +84,8 @@ class CaptioningTask(Task):
             **data.image_options,
         )
         self.units_per_batch = self.data.lengths.sum() / self.data.steps_per_epoch
-        write_skipped(folder, self.captions)
+        if self.workers.is_chief:
+            write_skipped(folder, self.captions)
         print(*self.captions.values(), self.data, sep="\n")
 
     def restore(self, folder):
@@ -106,7 +106,7 @@ class CaptioningTask(Task):
 
     def evaluator(self, model):
         captions, count = self.captions["validation"], self.recipe.eval_images
-        return CaptioningEvaluator(self.greedy(model), captions, count)
+        return CaptioningEvaluator(self.greedy(model), captions, count, self.workers)
 
     def pipeline(self, model, max_length=None, **decoding):
         data, spec = self.recipe.data, decoder_spec(self.recipe.decoding, **decoding)
@@ -124,7 +124,12 @@ class CaptioningTask(Task):
         captions, captioner = load_split(own), run.pipeline(**options)
         print(captions)
         captioner.predict(tf.constant([captions.items[0]]))  # traces
-        texts, seconds = timed(lambda: describe(captioner, encode_images(captioner, captions)))
+
+        def caption(items):
+            part = dataclasses.replace(captions, items=items)
+            return describe(captioner, encode_images(captioner, part))
+
+        texts, seconds = timed(lambda: self.workers.divide(caption, captions.items, to_json=True))
         return caption_scores(texts, captions.texts) | {
             "images": len(captions),
             "images_per_second": len(captions) / seconds,
@@ -199,19 +204,23 @@ class CaptioningEvaluator(Evaluator):
     captioner: Captioner
     captions: Captions
     count: int  # images to describe at each evaluation
+    workers: Workers = field(default_factory=Workers)
 
     def __post_init__(self):
         is_frozen = self.captioner.model.freeze
         self.features = encode_images(self.captioner, self.captions) if is_frozen else None
 
+    def describe(self, inputs):
+        """The captions of images, or of the features of images."""
+        if self.features is None:
+            part = dataclasses.replace(self.captions, items=inputs)
+            inputs = encode_images(self.captioner, part)
+        return describe(self.captioner, inputs)
+
     def evaluate(self, whole=False):
         count = None if whole else self.count
-        if self.features is None:
-            first = dataclasses.replace(self.captions, items=self.captions.items[:count])
-            features = encode_images(self.captioner, first)
-        else:
-            features = self.features[:count]
-        texts = describe(self.captioner, features)
+        inputs = self.captions.items if self.features is None else self.features
+        texts = self.workers.divide(self.describe, inputs[:count], to_json=True)
         scores = caption_scores(texts, self.captions.texts[:count])
         rows = zip(self.captions.files, self.captions.texts, texts, strict=False)
         samples = [f"{file}\nreference  {own[0]}\nmodel      {text}\n" for file, own, text in rows]

@@ -11,7 +11,6 @@ from tfx_transformer.train.tasks.pretrained import (
     check_normalization,
     pretrained_options,
 )
-from tfx_transformer.training.strategy import check_replicas
 
 
 class ClassificationTask(ClassTask):
@@ -32,9 +31,8 @@ class ClassificationTask(ClassTask):
         source = source or data.source
         return load_images(source, split, hold_out=hold_out, max_pixels=data.max_pixels)
 
-    def prepare(self, folder, replicas):
+    def prepare(self, folder):
         recipe, data = self.recipe, self.recipe.data
-        check_replicas(replicas, data.batch_size)
         self.data = ImageBatches(
             self.splits["train"],
             self.new_model().image_size,
@@ -45,8 +43,9 @@ class ClassificationTask(ClassTask):
             **data.image_options,
         )
         self.units_per_batch = self.data.batch_size
-        super().prepare(folder, replicas)
-        write_skipped(folder, self.splits)
+        super().prepare(folder)
+        if self.workers.is_chief:
+            write_skipped(folder, self.splits)
         print(self.data, self.splits["validation"], self.splits["test"], sep="\n")
 
     def sizes(self):

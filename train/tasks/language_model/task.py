@@ -7,7 +7,6 @@ from tfx_transformer.pipelines import Generator
 from tfx_transformer.pipelines.streaming import TextStream
 from tfx_transformer.train.options import decoder_spec
 from tfx_transformer.train.tasks.text import PlainTextTask, TokenEvaluator, stored_tokenizer
-from tfx_transformer.training.strategy import check_replicas
 
 SAMPLES, PROMPT_LENGTH = 3, 24  # continuations at each evaluation; characters of their prompts
 
@@ -18,14 +17,13 @@ class LanguageModelTask(PlainTextTask):
     noun, kind = "language model", "generator"
     metric, unit = "log_prob", "tokens"
 
-    def prepare(self, folder, replicas):
+    def prepare(self, folder):
         data, text = self.recipe.data, self.texts["train"]
         size = None if data.tokenizer == "char" else data.vocab_size
         self.tokenizer = stored_tokenizer(
             folder, lambda: language_tokenizer(text, data.tokenizer, size)
         )
         self.data = self.evaluation_data(text, self.recipe.seed)
-        check_replicas(replicas, self.data.batch_size)
         self.units_per_batch = self.data.batch_size * data.max_length
         print(f"{data}: {self.data}")
 

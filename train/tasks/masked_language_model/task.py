@@ -16,20 +16,18 @@ class MaskedLanguageModelTask(PlainTextTask):
 
     noun, metric, unit = "masked language model", "accuracy", "tokens"
 
-    def prepare(self, folder, replicas):
+    def prepare(self, folder):
         data, text = self.recipe.data, self.texts["train"]
         self.tokenizer = sentence_tokenizer(data, text.split("\n"), folder)
-        self.data = self.evaluation_data(text, replicas, self.recipe.seed)
+        self.data = self.evaluation_data(text, self.recipe.seed)
         self.units_per_batch = self.data.lengths.sum() / self.data.steps_per_epoch
         print(f"{data}: {self.data}")
 
-    def evaluation_data(self, text, multiple=1, seed=0):
+    def evaluation_data(self, text, seed=0):
         """Batches of lines with some of their tokens masked, for a seed always the same ones."""
         data, lines = self.recipe.data, text.split("\n")
         options = {"rate": data.rate, "whole_words": data.whole_words, "seed": seed}
-        return MaskedBatches(
-            lines, self.tokenizer, data.token_budget, data.max_length, multiple, **options
-        )
+        return MaskedBatches(lines, self.tokenizer, data.token_budget, data.max_length, **options)
 
     def make_model(self):
         size = self.tokenizer.vocab_size + 1  # the mask token

@@ -15,7 +15,6 @@ from tfx_transformer.train.tasks.pretrained import (
 )
 from tfx_transformer.train.tasks.text import load_tokenizer, sentence_tokenizer, stored_tokenizer
 from tfx_transformer.train.tasks.text_classification import TextClassificationData
-from tfx_transformer.training.strategy import check_replicas
 
 
 class TextClassificationTask(ClassTask):
@@ -29,9 +28,8 @@ class TextClassificationTask(ClassTask):
         for split in self.splits.values():
             self.examples(split)  # raises if a class is unknown
 
-    def prepare(self, folder, replicas):
+    def prepare(self, folder):
         data, train = self.recipe.data, self.splits["train"]
-        check_replicas(replicas, data.batch_size)
         if self.recipe.weights:
             self.tokenizer = stored_tokenizer(folder, lambda: find_tokenizer(self.recipe.weights))
         else:
@@ -45,7 +43,7 @@ class TextClassificationTask(ClassTask):
             self.recipe.seed,
         )
         self.units_per_batch = len(train) / self.data.steps_per_epoch
-        super().prepare(folder, replicas)
+        super().prepare(folder)
         print(train, self.data, sep="\n")
 
     def restore(self, folder):

@@ -29,7 +29,7 @@ class TranslationTask(Task):
             raise ValueError("model.tie=all needs one vocabulary; got data.joint=False")
         self.pairs = {split: load_split(self.recipe.data, split) for split in SPLITS}
 
-    def prepare(self, folder, replicas):
+    def prepare(self, folder):
         recipe = self.recipe
         make_tokenizers(recipe.data, self.pairs["train"], folder / "tokenizer")
         self.restore(folder)
@@ -38,7 +38,6 @@ class TranslationTask(Task):
             *self.tokenizers,
             token_budget=recipe.data.token_budget,
             max_length=recipe.data.max_length,
-            multiple=replicas,
             seed=recipe.seed,
             n_best=recipe.data.n_best,
         )
@@ -59,7 +58,8 @@ class TranslationTask(Task):
         """Scores of the real tokens of all targets."""
         data = self.recipe.data
         sizes = {"token_budget": data.token_budget, "max_length": data.max_length}
-        return TokenMetrics(model, PairBatches(pairs, *self.tokenizers, **sizes, seed=None))
+        batches = PairBatches(pairs, *self.tokenizers, **sizes, seed=None)
+        return TokenMetrics(model, batches, self.workers)
 
     def sizes(self):
         return propose_sizes(self.recipe, len(self.pairs["train"]))
@@ -117,11 +117,17 @@ class TranslationTask(Task):
         own = self.recipe.data
         pairs = load_split(dataclasses.replace(own, test=tuple(data) or own.test))
         translator = run.pipeline(**options)
-        found, seconds = timed(lambda: translator.results(pairs.source, progress="translating"))
-        return translation_scores([result.text for result in found], pairs.target) | {
+
+        def translate(sources):
+            found = translator.results(sources, progress="translating")
+            return [(result.text, len(result.pieces)) for result in found]
+
+        found, seconds = timed(lambda: self.workers.divide(translate, pairs.source, to_json=True))
+        texts, lengths = zip(*found, strict=True)
+        return translation_scores(list(texts), pairs.target) | {
             "perplexity": self.token_metrics(run.model, pairs)()["perplexity"],
             "sentences": len(pairs),
-            "tokens_per_second": sum(len(result.pieces) for result in found) / seconds,
+            "tokens_per_second": sum(lengths) / seconds,
         }
 
     def compare(self, runs, to):
@@ -184,7 +190,7 @@ class TranslationEvaluator(Evaluator):
     def evaluate(self, whole=False):
         count = None if whole else self.count
         sources, targets = self.pairs.source[:count], self.pairs.target[:count]
-        hypotheses = self.translator(sources)
+        hypotheses = self.metrics.workers.divide(self.translator, sources, to_json=True)
         scores = translation_scores(hypotheses, targets)
         scores.pop("signature")
         scores["perplexity"] = self.metrics()["perplexity"]

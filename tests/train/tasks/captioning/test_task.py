@@ -159,18 +159,13 @@ def test_a_picture_of_which_nobody_knew_that_it_is_broken_is_named(captioner, lo
         encode_images(captioner, broken)
 
 
-def test_replicas_share_a_batch_evenly(caption_recipe_of, tmp_path):
-    with pytest.raises(ValueError, match="the 7 replicas must divide data.batch_size=24"):
-        task_of(caption_recipe_of()).prepare(tmp_path, 7)
-
-
 def test_the_tokenizer_is_trained_once(caption_recipe_of, tmp_path, monkeypatch):
     task = task_of(caption_recipe_of())
-    task.prepare(tmp_path, 1)
+    task.prepare(tmp_path)
     trained = task.tokenizer
     assert "▁picture" in trained.pieces
     monkeypatch.setattr(captioning, "train_tokenizer", None)  # is not called again
-    task.prepare(tmp_path, 1)
+    task.prepare(tmp_path)
     assert task.tokenizer.model == trained.model
 
 
@@ -181,7 +176,7 @@ def test_a_batch_holds_pictures_or_what_a_frozen_encoder_sees_of_them(caption_re
     )
     recipe = dataclasses.replace(recipe, augment=CaptioningRecipe().augment)
     task = task_of(recipe)
-    task.prepare(tmp_path, 2)
+    task.prepare(tmp_path)
     model = task.make_model()
     kernel = model.image_encoder.network.blocks[1].self_attention.query.kernel
     stored = read_weights(FIXTURE)["blocks.1.attn.qkv.weight"]
@@ -205,7 +200,7 @@ def test_a_batch_holds_pictures_or_what_a_frozen_encoder_sees_of_them(caption_re
     assert [sample.split("model      ")[1] for sample in samples] == [f"{x}\n" for x in texts]
 
     task = task_of(caption_recipe_of())
-    task.prepare(tmp_path, 1)
+    task.prepare(tmp_path)
     inputs, _, _ = next(iter(task.batches(0)))
     assert set(inputs) == {"image", "target"} and inputs["image"].shape == (24, 32, 32, 3)
     assert task.units_per_batch == pytest.approx(task.data.lengths.sum() / 9)

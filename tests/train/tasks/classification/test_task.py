@@ -146,7 +146,7 @@ def test_what_cannot_be_read_is_named_for_every_split(classify_recipe_of, tmp_pa
     (tmp_path / "pictures/test/b/worse.jpg").write_bytes(b"no picture")
     recipe = classify_recipe_of()
     data = dataclasses.replace(recipe.data, source=str(tmp_path / "pictures"))
-    task_of(dataclasses.replace(recipe, data=data)).prepare(tmp_path, 1)
+    task_of(dataclasses.replace(recipe, data=data)).prepare(tmp_path)
     told = capsys.readouterr().out
     assert "skipped: 1 (val/a/bad.png: empty file)" in told
     assert "skipped: 1 (test/b/worse.jpg: not an image)" in told

@@ -120,7 +120,7 @@ def test_subwords_are_another_vocabulary(language_recipe_of, sentences, tmp_path
     for data in (own.data, subwords):
         task, folder = LanguageModelTask(dataclasses.replace(own, data=data)), tmp_path
         task.load_data()
-        task.prepare(folder / data.tokenizer, 1)
+        task.prepare(folder / data.tokenizer)
         stored = folder / data.tokenizer / "tokenizer/text.model"
         assert stored.read_bytes() == task.tokenizer.model
         counts.append(len(task.tokenizer.encode_list([text])[0]))

@@ -64,7 +64,7 @@ def test_two_vocabularies_have_two_tables(recipe_of, tmp_path):
         TranslationTask(tied).load_data()
     task = TranslationTask(recipe)
     task.load_data()
-    task.prepare(tmp_path, 1)
+    task.prepare(tmp_path)
     source, target = task.tokenizers
     task.tokenizers = (source, source)  # of one size
     model = task.make_model()
