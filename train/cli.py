@@ -26,6 +26,10 @@ from tfx_transformer.train.tasks import load_commands
 Options = Annotated[PipelineOptions, tyro.conf.arg(name="")]
 NO_OPTIONS = PipelineOptions()
 SERVING_OPTIONS, RAY_OPTIONS = ServingOptions(), RayOptions()
+LAUNCH = """Train with several processes on this machine: launch [OPTIONS] train RECIPE …
+
+The logs of the workers are in the folder `workers` of the run; the first one is also shown. If a
+worker dies or is frozen, all of them start again from the last checkpoint."""
 EXPORT_FOLDER = Path(tfx_transformer.__file__).parent / "export"  # each module is a format
 FORMATS = tuple(module.name for module in pkgutil.iter_modules([str(EXPORT_FOLDER)]))
 
@@ -289,6 +293,30 @@ def run_train(arguments: list[str]) -> None:
     print(f"next: {PROG} export {folder} --to {folder}/export")
 
 
+def run_launch(arguments: list[str]) -> None:
+    """`launch OPTIONS train RECIPE …`."""
+    from tfx_transformer.train.launch.local import LaunchOptions, launch
+
+    index = arguments.index("train") if "train" in arguments else len(arguments)
+    own, arguments = arguments[:index], arguments[index + 1 :]
+    options = tyro.cli(LaunchOptions, prog=f"{PROG} launch", args=own, description=LAUNCH)
+    if not arguments:
+        raise ValueError(f"launch must be followed by train RECIPE …; see {PROG} launch --help")
+    arguments = [*arguments, "--strategy", "multiworker"]
+    recipe, folder = parse_train(arguments)
+    recipe.check()
+    if options.engine == "ray":
+        from tfx_transformer.train.launch.ray_train import launch as launch_ray
+
+        sys.exit(launch_ray(arguments, Path(folder), options))
+    command = [sys.executable, "-m", "tfx_transformer.train.cli", "train", *arguments]
+    sys.exit(launch(command, Path(folder), options))
+
+
+def launch() -> None:
+    """Train with several processes; `tfx-transformer launch --help` lists the options."""
+
+
 def train() -> None:
     """Train a recipe; `tfx-transformer train --help` lists them."""
 
@@ -304,7 +332,10 @@ def main(arguments: list[str] | None = None) -> None:
         if arguments[:1] == ["train"]:
             run_train(arguments[1:])
             return
-        commands = dict(sorted((COMMANDS | {"train": train}).items()))
+        if arguments[:1] == ["launch"]:
+            run_launch(arguments[1:])
+            return
+        commands = dict(sorted((COMMANDS | {"launch": launch, "train": train}).items()))
         tyro.extras.subcommand_cli_from_dict(
             commands,
             prog=PROG,

@@ -1,0 +1,100 @@
+"""Real workers: one is killed, one is asked to stop, and the weights are those of a quiet run."""
+
+import contextlib
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfx_transformer.train.recipe import absolute_paths, save_recipe
+
+COMMAND = [sys.executable, "-m", "tfx_transformer.train.cli", "launch", "--workers", "2"]
+
+
+def start(folder: Path, *options: str) -> subprocess.Popen:
+    """`launch` of a run that is described by recipe.json in a folder."""
+    command = [*COMMAND, *options, "train", "--resume", str(folder)]
+    with (folder / "launch.log").open("a") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def workers_of(launcher: subprocess.Popen) -> list[int]:
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
+    return sorted(map(int, children.read_text().split()))
+
+
+def wait_for(path: Path, launcher: subprocess.Popen) -> None:
+    while not path.exists():
+        assert launcher.poll() is None, (path.parents[1] / "launch.log").read_text()[-3000:]
+        time.sleep(0.02)
+
+
+def final_weights(folder: Path, step: int = 6) -> dict[str, np.ndarray]:
+    with np.load(folder / f"checkpoints/step_{step:08d}.npz") as stored:
+        return dict(stored)
+
+
+@pytest.fixture(scope="module")
+def new_run(recipe_of, tmp_path_factory):
+    """Makes the folder of a run with dropout."""
+
+    def make(name, **options):
+        folder = tmp_path_factory.mktemp(name)
+        recipe = recipe_of(**{"steps": 6, "eval_steps": 2, "average": 1} | options)
+        recipe = dataclasses.replace(recipe, eval_sentences=3)
+        save_recipe(absolute_paths(recipe), folder / "recipe.json")
+        return folder
+
+    return make
+
+
+def finish(launcher, folder) -> None:
+    assert launcher.wait(600) == 0, (folder / "launch.log").read_text()[-3000:]
+
+
+def test_a_kill_and_a_stop_change_nothing_in_the_weights(new_run):
+    quiet, disturbed = new_run("quiet"), new_run("disturbed")
+    finish(start(quiet), quiet)
+    assert (quiet / "test.json").exists() and not (quiet / "lock").exists()
+    assert "step 6: BLEU" in (quiet / "launch.log").read_text()
+    assert "step 6: BLEU" not in (quiet / "workers/1.log").read_text()  # only the chief reports
+
+    launcher = start(disturbed)
+    wait_for(disturbed / "checkpoints/step_00000002.npz", launcher)
+    os.kill(workers_of(launcher)[1], signal.SIGKILL)
+    wait_for(disturbed / "checkpoints/step_00000004.npz", launcher)
+    launcher.send_signal(signal.SIGTERM)
+    code = launcher.wait(600)
+    log = (disturbed / "launch.log").read_text()
+    assert "worker 1 was killed by SIGKILL; 3 restarts are left" in log
+    assert code in (0, 128 + signal.SIGTERM), log[-3000:]
+    if code:  # not too late
+        finish(start(disturbed), disturbed)
+    one, other = final_weights(quiet), final_weights(disturbed)
+    for key, array in one.items():
+        np.testing.assert_array_equal(other[key], array, err_msg=key)
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_change_nothing_in_the_weights(new_run):
+    steps = {"steps": 60, "eval_steps": 2}
+    quiet, disturbed = new_run("quiet_long", **steps), new_run("disturbed_long", **steps)
+    finish(start(quiet), quiet)
+    launcher, rng, kills = start(disturbed, "--restarts", "30"), random.Random(0), 0
+    while kills < 20 and launcher.poll() is None:
+        time.sleep(rng.uniform(5, 40))  # starting takes about 15 s
+        number = rng.choice([signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+        with contextlib.suppress(IndexError, OSError, ValueError):
+            os.kill(rng.choice(workers_of(launcher)), number)
+            kills += 1
+    finish(launcher, disturbed)
+    one, other = final_weights(quiet, 60), final_weights(disturbed, 60)
+    for key, array in one.items():
+        np.testing.assert_array_equal(other[key], array, err_msg=key)

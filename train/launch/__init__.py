@@ -1,0 +1,1 @@
+"""Several processes that train one model together: on this machine, or by Ray."""
