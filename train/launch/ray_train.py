@@ -9,13 +9,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tfx_transformer.checks import import_extra
 from tfx_transformer.train.launch.local import LaunchOptions, visible_gpus
 
 
 def launch(arguments: list[str], folder: Path, options: LaunchOptions) -> int:
     """Runs `train` with these arguments in each worker of the cluster in RAY_ADDRESS, or of a new
     one on this machine → the exit code. Ray's own files are in folder/workers."""
-    import ray
+    ray = import_extra("ray", "--engine ray", "ray")
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.tensorflow import TensorflowTrainer
 
