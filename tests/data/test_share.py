@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tfx_transformer.data.buckets import EMPTY, Batch
-from tfx_transformer.data.images.augmentation_options import Augmentation
 from tfx_transformer.data.images.batches import ImageBatches
+from tfx_transformer.data.images.options import Augmentation
 from tfx_transformer.data.share import Share
 from tfx_transformer.data.text.language import LanguageBatches, language_tokenizer
 
