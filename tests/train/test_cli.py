@@ -10,6 +10,7 @@ from tfx_transformer.export import FORMATS
 from tfx_transformer.layers import ATTENTION, POSITION
 from tfx_transformer.train import cli
 from tfx_transformer.train.cli import main
+from tfx_transformer.train.launch import local
 from tfx_transformer.train.recipes import MODULES
 
 
@@ -59,6 +60,25 @@ def test_an_unknown_recipe_fails_even_with_help():
         main(["train", "translate_emojis", "--help"])
     with pytest.raises(SystemExit, match="unknown recipe 'x'; see tfx-transformer train --help"):
         main(["train", "x"])
+
+
+def test_launch_passes_the_arguments_of_train_to_workers(corpus, tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(local, "launch", lambda *arguments: started.append(arguments) or 7)
+    options = ["--model.variant", "test", "--folder", str(tmp_path)]
+    options += ["--data.train", str(corpus / "train.en"), str(corpus / "train.de")]
+    with pytest.raises(SystemExit) as exit:
+        main(["launch", "--workers", "3", "train", "translate_multi30k", *options])
+    ((command, folder, found),) = started
+    assert exit.value.code == 7 and folder == tmp_path and found.workers == 3
+    assert command[3:] == ["train", "translate_multi30k", *options, "--strategy", "multiworker"]
+
+
+def test_launch_needs_a_recipe_that_exists():
+    with pytest.raises(SystemExit, match="launch must be followed by train RECIPE"):
+        main(["launch", "--workers", "2"])
+    with pytest.raises(SystemExit, match="unknown recipe 'x'"):
+        main(["launch", "train", "x"])
 
 
 def test_the_formats_of_an_export_are_those_of_the_package():
