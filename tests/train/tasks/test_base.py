@@ -74,9 +74,9 @@ def test_an_evaluator_writes_samples_and_prints_a_line(tmp_path, capsys):
         def evaluate(self, whole=False):
             return Evaluation({"score": 1.0}, "score 1", ["a sample", "another"])
 
-    assert Fixed()(1234, tmp_path / "samples/step") == {"score": 1.0}
+    Fixed().report(Fixed().evaluate(), 1234, tmp_path / "samples")
     assert capsys.readouterr().out == "step 1,234: score 1\na sample\n"
-    assert (tmp_path / "samples/step.md").read_text() == "a sample\nanother"
+    assert (tmp_path / "samples/step_00001234.md").read_text() == "a sample\nanother"
 
 
 def test_an_option_is_refused_by_its_name():

@@ -30,10 +30,12 @@ def test_damaged_names_of_classes_are_one_line_with_the_file(task, text, tmp_pat
 
 def test_the_evaluator_reports_accuracy_and_writes_every_class(tmp_path, capsys):
     evaluator = ClassEvaluator(lambda: PROBABILITIES, LABELS, NAMES)
-    scores = evaluator(5, tmp_path / "samples/x")
+    result = evaluator.evaluate()
+    evaluator.report(result, 5, tmp_path / "samples")
+    scores = result.scores
     assert scores["accuracy"] == pytest.approx(100 * 2 / 3)
     assert capsys.readouterr().out.startswith("step 5: accuracy 66.67 %")
-    stored = json.loads((tmp_path / "samples/x.json").read_text())
+    stored = json.loads((tmp_path / "samples/step_00000005.json").read_text())
     assert stored["by_class"] == {"a": 100.0, "b": 50.0}
 
 

@@ -94,9 +94,11 @@ def test_every_picture_is_told_by_its_own_color(captioner, loaded):
 def test_the_evaluator_scores_the_first_pictures_or_all(captioner, loaded, tmp_path, capsys):
     captions = load_split(loaded.recipe.data, "validation")
     evaluator = CaptioningEvaluator(captioner, captions, count=4)
-    scores = evaluator(7, tmp_path / "samples/x")
+    result = evaluator.evaluate()
+    evaluator.report(result, 7, tmp_path / "samples")
+    scores = result.scores
     assert set(scores) == {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "chrf"}
-    samples = (tmp_path / "samples/x.txt").read_text()
+    samples = (tmp_path / "samples/step_00000007.txt").read_text()
     files = [file for file in captions.files if file in samples]
     assert files == captions.files[:4]
     shown = capsys.readouterr().out
