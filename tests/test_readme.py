@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tfx_transformer.train import cli
+from tfx_transformer.train.launch import local, ray_train
 from tfx_transformer.train.parsing import parse_train
 
 ROOT = Path(__file__).parents[1]
@@ -80,6 +81,8 @@ def test_the_command_line_accepts_every_command_of_every_page(monkeypatch):
 
     idle_commands = {name: idle(name, function) for name, function in cli.COMMANDS.items()}
     monkeypatch.setattr(cli, "COMMANDS", idle_commands)
+    for module in (local, ray_train):
+        monkeypatch.setattr(module, "launch", lambda *_: called.append("launch"))
     found = [arguments for text in TEXTS.values() for arguments in commands(text)]
     for name, *arguments in found:
         if name == "train" and arguments[0] == "--resume":
@@ -89,6 +92,9 @@ def test_the_command_line_accepts_every_command_of_every_page(monkeypatch):
             recipe, folder = parse_train(arguments)
             assert recipe.steps and folder
             called.append(name)
+        elif name == "launch":
+            with pytest.raises(SystemExit):
+                cli.main([name, *arguments])
         else:
             cli.main([name, *arguments])
     assert len(called) == len(found) > 40
