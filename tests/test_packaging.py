@@ -47,6 +47,7 @@ def wheel(tmp_path_factory):
         shutil.copy(ROOT / name, copy)
     result = python("-m", "build", "--no-isolation", "--outdir", str(folder), str(copy), cwd=folder)
     assert result.returncode == 0, result.stderr
+    assert "absent from the `packages`" not in result.stdout + result.stderr
     return next(folder.glob("*.whl"))
 
 
