@@ -35,9 +35,10 @@ FORMATS = tuple(module.name for module in pkgutil.iter_modules([str(EXPORT_FOLDE
 
 
 def demo(folder: str = "runs/demo") -> None:
-    """Train, export, serve and plot a small translator and a small classifier.
+    """Train, export and plot a small translator and a small classifier.
 
     The data are embedded: dates, amounts and lists, English → Korean, and handwritten digits.
+    The exports are loaded in a process without this package.
 
     Args:
         folder: where everything is written.

@@ -1,4 +1,6 @@
-"""The demo: trains, exports, serves and plots a translator and an image classifier.
+"""The demo: trains, exports and plots a translator and an image classifier.
+
+The exports are loaded in a process without this package, as a server would.
 
 The data are embedded: dates, times, amounts and lists by CLDR, English → Korean, and scans of
 handwritten digits (MNIST).
@@ -27,7 +29,7 @@ from tfx_transformer.training.metrics import translation_scores
 from tfx_transformer.visualization.images import plot_predictions
 
 EXAMPLE = "Wednesday, November 18, 2026"  # year, month, day and weekday change places in Korean
-# what a server does: TensorFlow, and no import of this package
+# programs that use an export: TensorFlow, and no import of this package
 TRANSLATE = """
 import sys
 sys.modules["tfx_transformer"] = sys.modules["tensorflow_text"] = None
@@ -49,7 +51,7 @@ for label, score in zip(outputs["label"].numpy(), outputs["score"].numpy()):
 
 
 def run(folder: str = "runs/demo", translation=None, classification=None) -> dict[str, float]:
-    """Trains, compares, exports, serves and plots; prints where everything is.
+    """Trains, compares, exports and plots; prints where everything is.
 
     Args:
         folder: where everything is written; a second call continues where the first one stopped.
@@ -97,7 +99,7 @@ def show_translation(recipe: Recipe, folder: Path) -> dict[str, float]:
     known, test = load_split(data, "train"), load_split(data, "test")
     nearest = translation_scores(nearest_neighbor(known, test.source), test.target)
     phrases = test.source[:: -(-len(test) // 8)]  # eight, evenly spaced
-    answers = serve(TRANSLATE, served, phrases)
+    answers = run_export(TRANSLATE, served, phrases)
     references = test.target[:: -(-len(test) // 8)]
     is_default = recipe is RECIPES["translate_cldr"]
     shown = EXAMPLE if is_default else max(phrases, key=len)
@@ -124,7 +126,8 @@ def show_classification(recipe: Recipe, folder: Path) -> dict[str, float]:
     files = [folder / f"examples/{row}_{name}.png" for row, name in zip(rows, names, strict=True)]
     for file, row in zip(files, rows, strict=True):
         file.write_bytes(test.items[row])
-    answers = serve(CLASSIFY, served, files)
+    shutil.copy(files[0], folder / "examples/digit.png")  # a name for the commands in the README
+    answers = run_export(CLASSIFY, served, files)
     loaded.task.plot(loaded, str(files[0]), to=folder / "pictures")
     images, _ = loaded.pipeline().read(tf.constant([test.items[row] for row in rows]))
     wrong = [not a.startswith(f"{n} ") for a, n in zip(answers, names, strict=True)]
@@ -144,10 +147,10 @@ def nearest_neighbor(pairs: Pairs, sources: list[str]) -> list[str]:
     return [pairs.target[nearest(set(source.split()))] for source in sources]
 
 
-def serve(program: str, folder: Path, arguments) -> list[str]:
+def run_export(program: str, folder: Path, arguments) -> list[str]:
     """The output of a SavedModel in a fresh process."""
     command = [sys.executable, "-c", program, str(folder), *map(str, arguments)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
-        raise ValueError(f"{folder} could not be served:\n{process.stderr}")
+        raise ValueError(f"{folder} could not be used:\n{process.stderr}")
     return process.stdout.splitlines()

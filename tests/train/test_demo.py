@@ -12,7 +12,7 @@ def test_the_nearest_neighbor_shares_the_most_words():
     assert nearest_neighbor(pairs, ["green big apple", "old green apple tree"]) == ["2", "3"]
 
 
-def test_the_demo_trains_serves_and_plots(
+def test_the_demo_trains_exports_and_plots(
     run, recipe_of, classify_run, classify_recipe_of, tmp_path, capsys
 ):
     for name, (folder, _) in (("translator", run), ("classifier", classify_run)):
@@ -35,3 +35,4 @@ def test_the_demo_trains_serves_and_plots(
         assert (tmp_path / name / "served/saved_model.pb").exists()
         assert (tmp_path / name / f"pictures/{picture}.png").exists()
     assert (tmp_path / "classifier/pictures/predictions.png").exists()
+    assert (tmp_path / "classifier/examples/digit.png").exists()

@@ -47,7 +47,11 @@ class StopSignals(keras.callbacks.Callback):
         if not self.is_deferred or self.number:
             raise Stopped(number)
         self.number = number
-        print("\nstopping; once more to stop without a checkpoint", file=sys.stderr, flush=True)
+        print(
+            "\nstopping; press Ctrl-C again to stop without a checkpoint",
+            file=sys.stderr,
+            flush=True,
+        )
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
