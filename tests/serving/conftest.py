@@ -232,7 +232,7 @@ class FakeModel:
 
 
 def specs(types):
-    ranks = {"a": [None, 2], "n_best": [None, None], "labels": [None, 3]}
+    ranks = {"a": [None, 2], "n_best": [None, 2], "labels": [None, 3]}
     return {key: tf.TensorSpec(ranks.get(key, [None]), dtype, key) for key, dtype in types.items()}
 
 

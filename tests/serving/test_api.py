@@ -15,10 +15,13 @@ def test_models_are_listed_with_what_they_can_do(client, repository):
         "kind": "translator",
         "version": 3,
         "state": "AVAILABLE",
-        "languages": None,
         "explains": True,
         "streams": False,
+        "n_best": 2,
     }
+    counts = {name: (x.get("n_best"), x.get("top_k")) for name, x in models.items()}
+    assert counts["captioner"] == (2, None) and counts["generator"] == (None, None)
+    assert counts["classifier"] == counts["text_classifier"] == (None, 3)
     assert models["classifier"]["class_names"] == ["cat", "dog", "cow"]
     assert models["generator"]["streams"] and models["captioner"]["explains"]
     assert not models["text_classifier"]["explains"]
@@ -37,6 +40,24 @@ def test_one_text_or_a_list_is_translated(client):
     first, second = answer.json()["translations"]
     assert (first["text"], second["text"]) == ("A", "B")
     assert first["n_best"] == [{"text": "A", "score": -0.2}, {"text": "A", "score": None}]
+
+
+def test_more_than_the_model_was_exported_with_is_refused(client, repository):
+    def refusal(path, request):
+        answer = client.post(path, request)
+        assert answer.status_code == 400, answer.text
+        return answer.json()["error"]
+
+    error = "n_best must be at most 2 for {}: export it with --n-best N"
+    assert refusal("/translate", {"text": "a", "n_best": 3}) == error.format("translator")
+    assert refusal("/caption", {"image": IMAGE, "n_best": 3}) == error.format("captioner")
+    request = {"image": IMAGE, "top_k": 4}
+    error = "top_k must be at most 3 for classifier: "
+    assert refusal("/classify", request) == error + "it has no more classes"
+    repository.models["classifier"].options["class_names"] = ["cat", "dog", "cow", "hen"]
+    assert refusal("/classify", request) == error + "export it with --top-k N"
+    answer = client.post("/classify", {"image": IMAGE}).json()  # 5, the default, is not asked for
+    assert len(answer["predictions"][0]["classes"]) == 3
 
 
 def test_attention_weights_have_no_padding(client):

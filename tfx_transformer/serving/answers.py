@@ -11,6 +11,12 @@ from tfx_transformer.serving.schemas import CaptionRequest, ClassifyRequest, Tra
 from tfx_transformer.serving.tensors import decode_base64, to_json
 
 EXPLAIN = "explain"  # the signature with attention weights
+COUNTS = {  # kind: the field of a request, and the output with as many columns as it may ask for
+    "translator": ("n_best", "n_best"),
+    "captioner": ("n_best", "n_best"),
+    "classifier": ("top_k", "labels"),
+    "text_classifier": ("top_k", "labels"),
+}
 Outputs = dict[str, np.ndarray]
 
 
@@ -65,6 +71,27 @@ def find_signature(model: Any, asked: Any) -> str:
     if name not in model.signatures or (getattr(asked, "alignment", False) and not has_alignment):
         raise InvalidRequest(f"{model.name} has no attention weights to return")
     return name
+
+
+def largest_count(model: Any) -> dict[str, int]:
+    """The largest n_best or top_k of a model, by the name of the field; {} if it has none."""
+    field, output = COUNTS.get(model.kind, ("", ""))
+    spec = model.signatures["serving_default"].outputs.get(output)
+    size = spec.shape[-1] if spec is not None and spec.shape.rank == 2 else None
+    return {} if size is None else {field: size}
+
+
+def check_count(model: Any, asked: Any) -> None:
+    """Refuses an n_best or top_k of the client above that of the model."""
+    for name, most in largest_count(model).items():
+        if name in asked.model_fields_set and getattr(asked, name) > most:
+            is_all = most == len(model.options.get("class_names", ()))
+            way = (
+                "it has no more classes"
+                if is_all
+                else f"export it with --{name.replace('_', '-')} N"
+            )
+            raise InvalidRequest(f"{name} must be at most {most} for {model.name}: {way}")
 
 
 def make_inputs(model: Any, signature: str, items: list[Any]) -> dict[str, np.ndarray]:

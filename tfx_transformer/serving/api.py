@@ -48,6 +48,7 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
                 asked, image = await read(request, schema, traffic.max_body, take, deadline)
                 model = choose(repository, asked.model, kind_for(path, asked))
                 request.state.model = model.name
+                answers.check_count(model, asked)
                 signature = answers.find_signature(model, asked)
                 items = [image] if image is not None else read_items(asked)
                 inputs = answers.make_inputs(model, signature, items)
@@ -175,15 +176,18 @@ def show_model(repository: Any, name: str) -> dict[str, Any]:
         unknown = {"kind": None, "version": None, "explains": False, "streams": False}
         return {"name": name, "state": states[0] if states else "START"} | unknown
     shown = ("class_names", "resize", "crop_ratio")
-    return {
-        "name": name,
-        "kind": model.kind,
-        "version": model.version,
-        "state": "AVAILABLE",
-        "languages": None,
-        "explains": answers.EXPLAIN in model.signatures or model.kind == "captioner",
-        "streams": model.kind == "generator",
-    } | {name: model.options[name] for name in shown if name in model.options}
+    return (
+        {
+            "name": name,
+            "kind": model.kind,
+            "version": model.version,
+            "state": "AVAILABLE",
+            "explains": answers.EXPLAIN in model.signatures or model.kind == "captioner",
+            "streams": model.kind == "generator",
+        }
+        | answers.largest_count(model)
+        | {name: model.options[name] for name in shown if name in model.options}
+    )
 
 
 def describe(schema: Any) -> dict[str, Any]:

@@ -106,9 +106,10 @@ class ModelInfo(BaseModel):
     kind: str | None
     version: int | None
     state: str
-    languages: list[str] | None = None
     explains: bool
     streams: bool
+    n_best: int | None = Field(None, description="the largest n_best of a request")
+    top_k: int | None = Field(None, description="the largest top_k of a request")
     class_names: list[str] | None = None
     resize: str | None = Field(None, description="how images become squares: crop, pad or squash")
     crop_ratio: float | None = Field(None, description="the part of the square that is read")

@@ -28,7 +28,7 @@ export function captioner(models) {
     });
     return async (signal, image) => {
       const { name, explains } = panel.model;
-      const body = { image, n_best: 5, attention: explains, model: name };
+      const body = { image, n_best: panel.nBest, attention: explains, model: name };
       const { captions: [found] } = await sendJson("caption", body, signal);
       words = found.pieces ? joinWords(found.pieces) : [{ text: found.text, pieces: [] }];
       weights = found.weights ?? [];

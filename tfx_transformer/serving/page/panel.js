@@ -1,5 +1,7 @@
 // A panel is the section of one kind of model: its choice of model, its status line, its requests.
 
+const N_BEST = 5; // texts that are shown
+
 export class Panel {
   constructor(kind, models) {
     this.section = document.getElementById(kind).content.firstElementChild.cloneNode(true);
@@ -27,6 +29,11 @@ export class Panel {
 
   get model() {
     return this.models[this.choice.selectedIndex];
+  }
+
+  /** How many texts are asked for: not more than the model has. */
+  get nBest() {
+    return Math.min(N_BEST, this.model.n_best ?? N_BEST);
   }
 
   part(name) {

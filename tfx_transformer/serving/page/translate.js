@@ -4,7 +4,6 @@ import { sendJson } from "./api.js";
 import { Panel, element, percent } from "./panel.js";
 import { Words, joinWeights, joinWords } from "./words.js";
 
-const N_BEST = 5;
 const HINT = "Point at a word, or tap it: its partners light up.";
 
 export function translator(models) {
@@ -19,7 +18,8 @@ export function translator(models) {
     };
     if (!text) return clear();
     const { name, explains } = panel.model;
-    const body = { text, n_best: N_BEST, model: name, alignment: explains, attention: explains };
+    const n_best = panel.nBest;
+    const body = { text, n_best, model: name, alignment: explains, attention: explains };
     const { translations: [found] } = await sendJson("translate", body, signal);
     panel.part("result").textContent = found.text;
     panel.say(found.truncated ? "The text was too long for the model: its end was left out." : "");
