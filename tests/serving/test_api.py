@@ -114,10 +114,29 @@ def test_captions_with_the_regions_of_their_pieces(client):
     best = [{"text": "A DOG", "score": -0.2}]
     assert answer == [{"text": "A DOG", "score": -0.2, "n_best": best, "is_readable": True}]
     headers = {"Content-Type": "image/jpeg"}
-    answer = client.post("/caption?attention=true", content=b"no", headers=headers).json()
+    answer = client.post("/caption?attention=true", content=PNG, headers=headers).json()
     (caption,) = answer["captions"]
     assert caption["pieces"] == ["a", "dog"] and caption["weights"] == [[[0.25] * 2] * 2] * 2
+    (caption,) = client.post("/caption", {"image": "AAAA"}).json()["captions"]
     assert caption["is_readable"] is False
+
+
+@pytest.mark.parametrize("path", ["/classify", "/caption"])
+def test_a_body_that_is_no_image_is_refused(path, client):
+    def refusal(content, kind="image/png", query=""):
+        answer = client.post(path + query, content=content, headers={"Content-Type": kind})
+        assert answer.status_code == 400 and "\n" not in answer.json()["error"]
+        return answer.json()["error"]
+
+    rule = "the body must be a JPEG, PNG, GIF, BMP or WebP file; "
+    assert refusal(b"no image") == rule + "it cannot be read"
+    assert refusal(b"") == rule + "it is empty"
+    assert refusal(PNG, query="?topk=3").startswith("unknown field topk; known: model, image, ")
+    hint = "send an image with Content-Type: image/png or the like (curl --data-binary @file)"
+    for start in (PNG, b"\xff\xd8\xff\xe0", b"GIF89a", b"BM6", b"RIFF1234WEBP"):
+        assert refusal(start, "application/x-www-form-urlencoded") == hint
+    assert refusal(b"--limit\r\n", "multipart/form-data; boundary=limit") == hint
+    assert refusal(b"", "application/json") == "the body must be JSON in UTF-8; it is empty"
 
 
 def test_a_text_is_generated_at_once_or_as_events(client):
@@ -161,15 +180,21 @@ def test_an_error_after_the_first_part_is_the_last_event(client, repository, ove
 @pytest.mark.parametrize(
     "path, request_, message",
     [
-        ("/translate", {}, "text: Field required"),
+        ("/translate", {}, "text is missing; got no fields"),
+        ("/translate", {"txt": "a", "n_best": 1}, "text is missing; got txt, n_best"),
         ("/translate", {"text": 1}, "text: Input should be a valid string"),
         ("/translate", {"text": [1]}, "text"),
         ("/translate", {"text": "a", "n_best": 0}, "n_best: Input should be greater than or equal"),
         ("/translate", {"text": "a", "n_best": "2"}, "n_best: Input should be a valid integer"),
-        ("/translate", {"text": "a", "nbest": 2}, "nbest: Extra inputs are not permitted"),
+        (
+            "/translate",
+            {"text": "a", "nbest": 2},
+            "unknown field nbest; known: model, text, n_best, ",
+        ),
         ("/translate", {"text": "a", "model": "classifier"}, "must be a translator for this req"),
         ("/translate", {"text": "\ud800"}, "lone surrogates"),
         ("/classify", {}, "either image or text"),
+        ("/classify", {"txt": "a"}, "unknown field txt; known: model, image, text, top_k"),
         ("/classify", {"image": "a", "text": "a"}, "either image or text"),
         ("/classify", {"image": "%"}, "image must be base64"),
         ("/classify", {"text": "a", "rollout": True}, "no attention weights"),

@@ -13,7 +13,7 @@ from tfx_transformer.serving.requests import deadline_of, parse_json
 @pytest.mark.parametrize(
     "body, message",
     [
-        (b"", "must be JSON"),
+        (b"", "must be JSON in UTF-8; it is empty"),
         (b"{", "must be JSON"),
         (b"[1]", "must be an object"),
         (b"null", "must be an object"),

@@ -29,6 +29,8 @@ PREDICT: dict[str, tuple[Any, Any, Callable]] = {  # path: request, answer, what
     "/caption": (schemas.CaptionRequest, schemas.CaptionAnswer, answers.show_captions),
 }
 GENERATE = (schemas.GenerateRequest, schemas.GenerateAnswer)
+READABLE = "a JPEG, PNG, GIF, BMP or WebP file"
+IMAGES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"RIFF")  # how such files start
 KINDS = {"/translate": "translator", "/caption": "captioner", "/generate": "generator"}
 
 
@@ -54,6 +56,8 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
                 inputs = answers.make_inputs(model, signature, items)
                 future = model.submit(inputs, signature, deadline)
                 outputs = await traffic.wait(future, deadline, request.receive)
+                if image is not None and not outputs.get("is_readable", [True])[0]:
+                    raise InvalidRequest(f"the body must be {READABLE}; it cannot be read")
                 size = count_values(outputs)
                 return json_response(about(model) | await offload(show, outputs, asked, size=size))
 
@@ -116,15 +120,34 @@ def event(content: dict[str, Any]) -> bytes:
 async def read(request: Request, schema: Any, *limits: Any) -> tuple[Any, bytes | None]:
     """The request, and its image if that is the body; `limits` are those of `read_body`."""
     body = await read_body(request, *limits)
-    try:
-        if request.headers.get("content-type", "").startswith("image/"):
-            return schema.model_validate({"image": "", **request.query_params}), body
+    content_type = request.headers.get("content-type", "")
+    takes_image = "image" in schema.model_fields
+    is_image = takes_image and content_type.startswith("image/")
+    if is_image and not body:
+        raise InvalidRequest(f"the body must be {READABLE}; it is empty")
+    if is_image:
+        fields: dict[str, Any] = {"image": "", **request.query_params}
+    elif takes_image and (content_type.startswith("multipart/") or body.startswith(IMAGES)):
+        raise InvalidRequest(
+            "send an image with Content-Type: image/png or the like (curl --data-binary @file)"
+        )
+    else:
         fields = await offload(parse_json, body, size=len(body))
-        return schema.model_validate(fields, strict=True), None
+    try:
+        return schema.model_validate(fields, strict=not is_image), body if is_image else None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        name = str(first["loc"][0])[:50] if first["loc"] else "request"
-        raise InvalidRequest(f"{name}: {first['msg']}") from None
+        raise InvalidRequest(explain(error, schema, fields)) from None
+
+
+def explain(error: ValidationError, schema: Any, fields: dict[str, Any]) -> str:
+    """What is wrong with the fields of a request, in one line."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    name = str(first["loc"][0])[:50] if first["loc"] else "request"
+    if first["type"] == "missing":
+        return f"{name} is missing; got {', '.join(fields)[:100] or 'no fields'}"
+    if first["type"] == "extra_forbidden":
+        return f"unknown field {name}; known: {', '.join(schema.model_fields)}"
+    return f"{name}: {first['msg']}"
 
 
 def read_items(asked: Any) -> list[Any]:

@@ -48,6 +48,8 @@ async def read_body(
 
 def parse_json(body: bytes, allow_nan: bool = False) -> dict[str, Any]:
     """A JSON object. NaN and Infinity are no JSON, but TensorFlow Serving allows them."""
+    if not body.strip():
+        raise InvalidRequest("the body must be JSON in UTF-8; it is empty")
     if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise TooLarge(f"the JSON must have at most {MAX_VALUES} values")
     try:
