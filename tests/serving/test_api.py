@@ -225,6 +225,9 @@ def test_openapi_describes_every_path(client):
     schema = client.get("/openapi.json").json()
     posts = {"/translate", "/classify", "/caption", "/generate"}
     assert posts | {"/models", "/healthz", "/readyz", "/metrics"} == set(schema["paths"])
+    operations = [x for methods in schema["paths"].values() for x in methods.values()]
+    assert len({operation["description"] for operation in operations}) == len(operations)
+    assert schema["paths"]["/translate"]["post"]["description"].startswith("Translates a text")
     body = schema["paths"]["/classify"]["post"]["requestBody"]["content"]
     assert set(body) == {"application/json", "image/*"}
     assert "top_k" in body["application/json"]["schema"]["properties"]

@@ -20,8 +20,16 @@ def test_requests_errors_and_times_are_counted(client):
     assert found[f'serving_requests_total{{{refused},status="400"}}'] == "1.0"
     assert found[f"serving_errors_total{{{refused}}}"] == "1.0"
     assert found[f"serving_request_seconds_count{{{labels}}}"] == "2.0"
-    rest = 'method="POST",model="translator",path="/v1/{path:path}"'
+    rest = 'method="POST",model="translator",path="/v1/models"'
     assert found[f'serving_requests_total{{{rest},status="200"}}'] == "1.0"
+
+
+def test_every_path_has_a_name_of_its_own(client):
+    known = ("/", "/docs", "/healthz", "/metrics", "/models", "/openapi.json", "/readyz")
+    for path in (*known, "/v1/models/translator", "/nothing"):
+        client.get(path)
+    found = {line.split('path="')[1].split('"')[0] for line in lines(client) if 'path="' in line}
+    assert found == {*known, "/v1/models", "other"}
 
 
 def test_clients_cannot_make_new_labels(client):

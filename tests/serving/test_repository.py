@@ -186,14 +186,17 @@ def test_a_folder_without_versions_stays_loaded_when_it_goes_away(make, tmp_path
     assert answer(repository) == "A1"
 
 
-def test_progress_is_logged(make, tmp_path, caplog):
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+def test_progress_is_logged_every_few_seconds(seconds, make, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("tfx_transformer.serving.repository.LOG_SECONDS", seconds)
     caplog.set_level(logging.INFO, "tfx_transformer.serving")
     write(tmp_path / "toy/2", "2")
     make({"toy": tmp_path / "toy"}).poll()
     lines = [record.message for record in caplog.records]
     total = int(lines[-2].split()[-2])
-    assert lines[0].startswith("toy/2: loading") and lines[-1] == "toy/2: ready"
-    assert [f"toy/2: warming up {i} of {total} shapes" for i in range(total + 1)] == lines[1:-1]
+    assert lines[0].startswith("toy/2: loading") and lines[-1] == "toy/2: ready" and total > 1
+    shown = [0, total] if seconds else range(total + 1)
+    assert [f"toy/2: warming up {i} of {total} shapes" for i in shown] == lines[1:-1]
 
 
 def test_close_refuses_requests(make, tmp_path):

@@ -61,6 +61,7 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
                 size = count_values(outputs)
                 return json_response(about(model) | await offload(show, outputs, asked, size=size))
 
+        handle.__doc__ = schema.__doc__
         options = {"response_model": answer, "openapi_extra": describe(schema)}
         router.post(path, name=path[1:], **options)(handle)
 
@@ -69,7 +70,10 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
 
     @router.post("/generate", response_model=GENERATE[1], openapi_extra=describe(GENERATE[0]))
     async def generate(request: Request) -> Response:
-        """Server-sent events `{"text": "part"}`, and `{"done": true, "text": "…"}` at the end."""
+        """Continues a text, as a stream of server-sent events or as one JSON object.
+
+        Events are `{"text": "part"}`, and at the end `{"done": true, "text": "…"}`.
+        """
         with traffic.request() as take:
             deadline = deadline_of(request, traffic.options)
             asked, _ = await read(request, GENERATE[0], traffic.max_body, take, deadline)

@@ -48,6 +48,7 @@ def create_app(
         title="tfx_transformer",
         version=__version__,
         description="TensorFlow Serving's REST API is at /v1/models/NAME:predict.",
+        openapi_url=None,  # an own route, which metrics can name
         docs_url=None,
         redoc_url=None,
     )
@@ -74,6 +75,10 @@ def create_app(
     async def show_metrics() -> Response:
         """For Prometheus."""
         return Response(metrics.show(), headers={"Content-Type": CONTENT_TYPE})
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return rest.json_response(app.openapi())
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -10,6 +10,7 @@ from tfx_transformer.serving.errors import ServingError
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+NAMES = {"/v1/{path:path}": "/v1/models"}  # of routes that are templates
 METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -62,6 +63,7 @@ class Metrics:
     def count(self, scope: dict[str, Any], status: int, seconds: float) -> None:
         """Counts an answered request by its route in the scope of ASGI, which is not its path."""
         route = getattr(scope.get("route"), "path", "other")
+        route = NAMES.get(route, route)
         method = scope["method"] if scope["method"] in METHODS else "other"
         labels = method, route, scope["state"].get("model", "")
         self.requests.labels(*labels, str(status)).inc()

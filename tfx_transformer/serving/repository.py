@@ -3,6 +3,7 @@
 import gc
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from tfx_transformer.serving.model import Computed, ServedModel
 from tfx_transformer.serving.options import ServingOptions
 
 LABELS = ("stable", "latest")  # both are the served version
+LOG_SECONDS = 5.0  # between two lines about the warm-up
 log = logging.getLogger(__name__)
 
 
@@ -180,10 +182,16 @@ class Repository:
         """A loaded version, ready to answer; None if that failed."""
         title = f"{entry.name}/{version}"
 
+        shown = time.monotonic()
+
         def progress(done: int, total: int) -> None:
+            nonlocal shown
             if self._stop.is_set():
                 raise Unavailable("the server is being stopped")
-            log.info("%s: warming up %d of %d shapes", title, done, total)
+            now = time.monotonic()
+            if done in (0, total) or now >= shown + LOG_SECONDS:
+                shown = now
+                log.info("%s: warming up %d of %d shapes", title, done, total)
 
         entry.set(version, "LOADING")
         log.info("%s: loading %s", title, folder)

@@ -19,6 +19,8 @@ class ModelRequest(BaseModel):
 
 
 class TranslateRequest(ModelRequest):
+    """Translates a text, or each text of a list."""
+
     text: Text
     n_best: Count = Field(1, description="at most as many as the model was exported with")
     alignment: bool = Field(False, description="attention from each target to each source piece")
@@ -26,6 +28,11 @@ class TranslateRequest(ModelRequest):
 
 
 class ClassifyRequest(ModelRequest):
+    """The most likely classes of images or texts, one or a list.
+
+    An image may also be the body, with Content-Type: image/*, and the other fields in the query.
+    """
+
     image: Image | None = None
     text: Text | None = None
     top_k: Count = Field(5, description="at most as many as the model was exported with")
@@ -33,12 +40,19 @@ class ClassifyRequest(ModelRequest):
 
 
 class CaptionRequest(ModelRequest):
+    """Describes an image, or each image of a list, in words.
+
+    An image may also be the body, with Content-Type: image/*, and the other fields in the query.
+    """
+
     image: Image
     n_best: Count = Field(1, description="at most as many as the model was exported with")
     attention: bool = Field(False, description="attention from each piece to each image region")
 
 
 class GenerateRequest(ModelRequest):
+    """A text that is continued."""
+
     text: str
     max_length: Length = 64
     stream: bool = Field(True, description="server-sent events instead of one JSON object")
