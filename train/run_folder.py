@@ -125,9 +125,16 @@ class Run:
         lines = [f"# {self.recipe.model.name}, {self.model.count_params():,} parameters", ""]
         recipe = file_names(self.recipe)  # no paths of this machine
         lines += [f"Data: {recipe.data}", "", "Scores on the test set:", ""]
-        lines += [f"- {name}: {value}" for name, value in scores.items()]
+        lines += [f"- {name}: {rounded(value)}" for name, value in scores.items()]
         recipe = json.dumps(dataclasses.asdict(recipe), indent=2)
         return "\n".join([*lines, "", "Recipe:", "", "```json", recipe, "```", ""])
+
+
+def rounded(score: Any) -> Any:
+    """A score, or scores by class, with two decimals."""
+    if isinstance(score, dict):
+        return {name: rounded(value) for name, value in score.items()}
+    return round(score, 2) if isinstance(score, float) else score
 
 
 def load_run(folder, task: str | None = None) -> Run:

@@ -3,6 +3,7 @@
 import json
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from tfx_transformer import __version__
 from tfx_transformer import export as package
 from tfx_transformer.export import FORMATS, export, export_version, is_export, load
 from tfx_transformer.pipelines import PIPELINES
+from tfx_transformer.serving.answers import largest_count
+from tfx_transformer.serving.signatures import concrete_functions, read_signature
 
 TOKENIZERS = dict.fromkeys(PIPELINES, {"tokenizer": "core"}) | {
     "classifier": {},
@@ -73,6 +76,31 @@ class TestEveryKind:
         }
         assert load(folder).options == info["options"]
         assert is_export(folder) and (folder / "README.md").read_text().startswith("a card\n")
+
+    def test_its_card_names_the_decoder(self, kind, exports, request):
+        card = (exports(kind) / "README.md").read_text("utf-8")
+        decoder = request.getfixturevalue(kind).options().get("decoder")
+        lines = [line for line in card.splitlines() if line.startswith("Decoder of this export: ")]
+        assert len(lines) == (decoder is not None)
+        for line in lines:
+            assert line.startswith(f"Decoder of this export: {decoder['kind']}")
+            for name in ("width", "length_penalty", "n_best", "temperature"):
+                assert (f", {name} {decoder.get(name)}" in line) == (name in decoder)
+
+    def test_a_server_knows_how_many_results_it_has(self, kind, exports, items, request):
+        """Of a pipeline and of its export, by the shapes of the outputs."""
+        pipeline = request.getfixturevalue(kind)
+        (result, *_) = pipeline.results(items[kind][:1])
+        expected = {
+            "translator": lambda: {"n_best": len(result.n_best)},
+            "captioner": lambda: {"n_best": len(result.n_best)},
+            "generator": dict,
+        }.get(kind, lambda: {"top_k": len(result.classes)})()
+        for predictor in (pipeline, load(exports(kind))):
+            functions = concrete_functions(predictor)
+            signatures = {name: read_signature(x) for name, x in functions.items()}
+            model = SimpleNamespace(kind=kind, signatures=signatures)
+            assert largest_count(model) == expected
 
     def test_its_warm_up_requests_run(self, kind, exports):
         """With few rows and many, for all signatures that TensorFlow Serving can batch."""

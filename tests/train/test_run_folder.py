@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 
 from tfx_transformer.train.recipe import save_recipe
-from tfx_transformer.train.run_folder import check_folder, load_run, open_folder, read_scores
+from tfx_transformer.train.run_folder import (
+    check_folder,
+    load_run,
+    open_folder,
+    read_scores,
+    rounded,
+)
 from tfx_transformer.train.tasks import TASKS, load_task
 
 RUNS = {  # by task, a fixture with a small run
@@ -22,6 +28,12 @@ def test_the_card_has_scores_and_recipe(run):
     card = load_run(run[0]).card()
     assert "bleu" in card and '"learning_rate": 0.005' in card and "train.en" in card
     assert "/" not in card.split("## ")[0].replace("tokens/s", "")
+
+
+def test_scores_of_the_card_have_two_decimals():
+    scores = {"bleu": 12.3456, "by_class": {"cat": 0.6789}, "images": 7, "signature": "tok:13a"}
+    expected = {"bleu": 12.35, "by_class": {"cat": 0.68}, "images": 7, "signature": "tok:13a"}
+    assert rounded(scores) == expected
 
 
 def test_the_card_of_a_captioner_has_scores_and_data(caption_run, pictures, captions):

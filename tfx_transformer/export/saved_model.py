@@ -8,6 +8,7 @@ Any op of tensorflow-text in the file makes it necessary to load. There is none 
 "core", nor with `ids_only`.
 """
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ import tensorflow as tf
 from tfx_transformer.checks import check_choice
 from tfx_transformer.pipelines import PIPELINES
 from tfx_transformer.pipelines.base import Pipeline, Predictor
+from tfx_transformer.pipelines.decode import decoder_options
 from tfx_transformer.serving.tensorflow_serving import TEXT, write_warm_up
 from tfx_transformer.untrusted import reading
 
 KINDS = tuple(PIPELINES)
 TEXT_OPS = ("Sentencepiece", "FastBert", "FastWordpiece")  # prefixes of tensorflow-text
+MAIN = ("width", "length_penalty", "temperature", "n_best")  # shown even if they are defaults
 RESIZE = {
     "crop": "the central square, {ratio:.3g} of the shorter side",
     "pad": "with a border to make it square, then its central {ratio:.3g}",
@@ -96,7 +99,21 @@ def write(pipeline: Pipeline, folder: Path, ids_only: bool = False, tokenizer: s
     example, note = describe_input(pipeline, ids_only)
     needs_text = bool(text_ops(folder))
     imports = "\nimport tensorflow_text  # registers the ops of the tokenizer" * needs_text
-    return USAGE.format(imports=imports, argument=argument.name, example=example, note=note)
+    usage = USAGE.format(imports=imports, argument=argument.name, example=example, note=note)
+    return describe_decoder(pipeline) + usage
+
+
+def describe_decoder(pipeline: Pipeline) -> str:
+    """The decoder inside, which may differ from that of the recipe; "" if there is none."""
+    decoder: Any = getattr(pipeline, "decoder", None)
+    if decoder is None:
+        return ""
+    options = decoder_options(decoder)
+    usual = {field.name: field.default for field in fields(decoder)}
+    named = [options.pop("kind")] + [
+        f"{name} {value}" for name, value in options.items() if name in MAIN or value != usual[name]
+    ]
+    return f"Decoder of this export: {', '.join(named)}\n\n"
 
 
 def example_ids(pipeline: Pipeline) -> list[int]:

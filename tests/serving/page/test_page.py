@@ -68,6 +68,16 @@ def test_there_is_a_panel_for_each_kind_that_is_served(opened):
     assert page.locator("nav a").count() == len(MODELS)
 
 
+@pytest.mark.parametrize("given, asked", [({}, 5), ({"n_best": 2}, 2), ({"n_best": 9}, 5)])
+def test_no_more_translations_are_asked_for_than_the_model_has(given, asked, opened):
+    answers = only("translator")
+    answers["models"]["models"][0] |= given
+    page = opened.answer(answers)
+    page.fill("textarea", "the red cat")
+    page.wait_for_selector(".word")
+    assert opened.bodies[-1]["n_best"] == asked
+
+
 def test_words_light_up_by_the_sum_over_their_subwords(opened):
     page = opened.answer(only("translator"))
     page.fill("textarea", "the red cat")
