@@ -145,7 +145,9 @@ def test_the_export_of_a_captioner_is_inspected(caption_export, capsys):
     main(["inspect", str(caption_export)])
     shown = capsys.readouterr().out
     assert "images\n  in  image: float32 [?, 32, 32, 3]" in shown
-    assert "serving_default\n  in  image: string [?]" in shown and "needs tensorflow-text: no" in shown
+    assert (
+        "serving_default\n  in  image: string [?]" in shown and "needs tensorflow-text: no" in shown
+    )
     assert "bleu_4" in (caption_export / "README.md").read_text()
 
 

@@ -28,7 +28,13 @@ OPTIMIZER = OptimizerOptions(
 FOUR = ("captioning", "classification", "language_model", "translation")
 EQUAL = [*(f"accumulate_{name}" for name in FOUR), *(f"plain_{name}" for name in sorted(TASKS))]
 RANDOM = [f"random_{name}" for name in FOUR]
+QUICK = {"plain_translation", "accumulate_classification", "random_language_model"}
 STRATEGIES = {"one": 1, "mirrored_2": 1, "mirrored_4": 1, "multiworker": 2}  # processes
+
+
+def cells(names) -> list:
+    """Parameters of tests; all but a few are slow."""
+    return [pytest.param(x, marks=() if x in QUICK else pytest.mark.slow) for x in names]
 
 
 def start(folder: Path, strategy: str) -> list[subprocess.Popen]:
@@ -54,8 +60,12 @@ def folder(
     language_recipe_of,
     sentences,
     tmp_path_factory,
+    request,
 ):
-    """A folder with the runs `<recipe>_<strategy>`."""
+    """A folder with the runs `<recipe>_<strategy>` that the selected tests read."""
+    selected = [x.callspec.params for x in request.session.items if hasattr(x, "callspec")]
+    names = {x.get("name") for x in selected} | {"plain_translation"}
+    strategies = {x.get("strategy") for x in selected} | {"one", "multiworker"}
     masked = MaskedLanguageModelRecipe(
         data=MaskedLanguageModelData(str(sentences), vocab_size=290, token_budget=256),
         model=ModelOptions.of("bert", "test"),
@@ -70,18 +80,23 @@ def folder(
     }
     special = {"captioning": {"hard": True}, "classification": {"drop_path": 0.0, "norm": "batch"}}
     folder = tmp_path_factory.mktemp("strategies")
+
+    def save(recipe, name):
+        if name in names:
+            save_recipe(recipe, folder / f"{name}.json")
+
     for name, recipe in recipes.items():
         own = {"dropout": 0.0} | special.get(name, {})
         plain = replace(recipe, model=recipe.model.replace(**own), optimizer=OPTIMIZER)
         plain = replace(plain, steps=4, eval_steps=2, average=1)
-        save_recipe(plain, folder / f"plain_{name}.json")
+        save(plain, f"plain_{name}")
         if name in FOUR:
             several = replace(plain, optimizer=replace(OPTIMIZER, accumulate=2))
-            save_recipe(several, folder / f"accumulate_{name}.json")
+            save(several, f"accumulate_{name}")
             model = plain.model.replace(dropout=0.5)
             mixed = replace(plain, model=model, precision="mixed_bfloat16")
-            save_recipe(mixed, folder / f"random_{name}.json")
-    running = {name: start(folder, name) for name in STRATEGIES}
+            save(mixed, f"random_{name}")
+    running = {name: start(folder, name) for name in STRATEGIES if name in strategies}
     try:
         for strategy, processes in running.items():
             for index, process in enumerate(processes):
@@ -103,8 +118,10 @@ def losses(folder):
     return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").open()]
 
 
-@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "one"])
-@pytest.mark.parametrize("name", EQUAL)
+@pytest.mark.parametrize(
+    "strategy", ["mirrored_2", pytest.param("mirrored_4", marks=pytest.mark.slow), "multiworker"]
+)
+@pytest.mark.parametrize("name", cells(EQUAL))
 def test_the_updates_are_those_of_one_device(folder, name, strategy):
     if strategy == "mirrored_4" and name not in ("plain_translation", "accumulate_captioning"):
         pytest.skip("four replicas train two of the recipes")
@@ -120,7 +137,7 @@ def test_the_updates_are_those_of_one_device(folder, name, strategy):
 
 
 @pytest.mark.parametrize("strategy", ["mirrored_2", "multiworker"])
-@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("name", cells(RANDOM))
 def test_a_resumed_run_with_dropout_is_repeated_to_the_bit(folder, name, strategy):
     found = folder / f"{name}_{strategy}"
     again = arrays(found)
