@@ -1,7 +1,9 @@
 """Plans a run for a time: model, batches and steps from the data and from timed steps."""
 
+import contextlib
 import copy
 import dataclasses
+import io
 import json
 import math
 import shutil
@@ -62,9 +64,10 @@ def plan_run(task: Task, folder: Path, begin: float) -> Task:
     for recipe in task.sizes():
         candidate = copy.copy(found or task)
         candidate.recipe = dataclasses.replace(recipe, minutes=None)
-        if found is None or task.batches_follow_model:
-            candidate.prepare(folder)
-        times = time_task(candidate)
+        with contextlib.redirect_stdout(io.StringIO()):  # the run prints the data, once
+            if found is None or task.batches_follow_model:
+                candidate.prepare(folder)
+            times = time_task(candidate)
         left = seconds - (time.perf_counter() - begin) - OVERHEAD - times["test"]
         evaluations = int(EVALUATION_SHARE * left / times["evaluation"])
         evaluations = min(max(evaluations, 1), EVALUATIONS)

@@ -56,7 +56,9 @@ def test_the_largest_model_with_enough_steps_is_chosen(prepared, tmp_path, capsy
     assert seconds - 60 < recipe.steps <= seconds
     assert recipe.steps <= plan.EVALUATIONS * recipe.eval_steps < recipe.steps + plan.EVALUATIONS
     assert recipe.optimizer.warmup_steps <= recipe.steps // 10
-    assert "→ 4 + 4 blocks of 192" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "→ 4 + 4 blocks of 192" in shown and " 0.0 M" not in shown
+    assert shown.startswith("plan: ")  # the run prints the data
 
 
 def test_a_model_that_is_too_slow_is_not_chosen(prepared, tmp_path):

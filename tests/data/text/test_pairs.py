@@ -141,6 +141,14 @@ def test_a_missing_file_is_named(tmp_path):
         load_pairs(tmp_path / "gone.tsv.gz")
 
 
+def test_one_file_of_one_language_is_refused(tmp_path):
+    path = write(tmp_path / "a.en", ["one"])
+    with pytest.raises(
+        ValueError, match=r"one file must be \.tsv .*; or give two files; got .*a\.en"
+    ):
+        load_pairs(path)
+
+
 @pytest.mark.parametrize(("line", "tabs"), [("no tab", 0), ("a\tb\tc", 2)])
 def test_a_tsv_line_without_exactly_one_tab_is_named(tmp_path, line, tabs):
     path = write(tmp_path / "a.tsv", ["a\tb", line, "c\td"])

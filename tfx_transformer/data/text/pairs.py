@@ -103,6 +103,11 @@ def _read_data(spec) -> tuple[str, Iterable[tuple[str, str]]]:
         path = sources.check_path(spec, KNOWN)
         if isinstance(spec, Path) or spec.count(",") != 1:
             if not path.name.endswith((".tsv", ".tsv.gz")):
+                if path.is_file():
+                    rule = (
+                        "one file must be .tsv or .tsv.gz, with both languages; or give two files"
+                    )
+                    raise ValueError(f"{rule}; got {path}")
                 raise sources.unknown_source(spec, KNOWN)
             return str(spec), sources.read_tsv(path, "source<TAB>target")
         spec = spec.split(",")

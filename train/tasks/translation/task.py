@@ -28,6 +28,9 @@ class TranslationTask(Task):
         if not self.recipe.data.joint and self.recipe.model.options.get("tie") == "all":
             raise ValueError("model.tie=all needs one vocabulary; got data.joint=False")
         self.pairs = {split: load_split(self.recipe.data, split) for split in SPLITS}
+        counts = [f"{len(self.pairs[x]):,} pairs for {x}" for x in held_out(self.recipe.data)]
+        if counts:
+            print(f"held out: {', '.join(counts)}", flush=True)
 
     def prepare(self, folder):
         recipe = self.recipe
@@ -93,7 +96,8 @@ class TranslationTask(Task):
         own, pairs = self.recipe.model.options, self.pairs["train"]
         tokens = self.units_per_batch * self.data.steps_per_epoch
         depth = f"{own['depth']} + {own['depth']} blocks of {own['dim']}" if "dim" in own else ""
-        return f"{len(pairs):,} pairs, {tokens / 1e6:.1f} M target tokens → {depth}"
+        count = f"{tokens / 1e6:.1f} M" if tokens >= 1e6 else f"{tokens:,.0f}"
+        return f"{len(pairs):,} pairs, {count} target tokens → {depth}"
 
     def evaluator(self, model):
         pairs, count = self.pairs["validation"], self.recipe.eval_sentences
@@ -142,13 +146,23 @@ TASK = TranslationTask
 def load_split(data: TranslationData, split: str = "test") -> Pairs:
     """One of train, validation and test; a source with splits is used for those not named."""
     spec = getattr(data, split) or data.train
-    spec = spec[0] if len(spec) == 1 else list(spec)
-    has_splits = isinstance(spec, str) and spec.startswith(("tfds:", "embedded:"))
-    pairs = load_pairs(spec, split if has_splits else "train")
-    missing = [name for name in SPLITS[1:] if not getattr(data, name)]
-    if has_splits or not missing or (split != "train" and split not in missing):
+    has_splits = has_own_splits(spec)
+    pairs = load_pairs(spec[0] if len(spec) == 1 else list(spec), split if has_splits else "train")
+    missing = held_out(data)
+    if not missing or (split != "train" and split not in missing):
         return pairs
     return hold_out(pairs, split, missing)
+
+
+def has_own_splits(spec: tuple[str, ...]) -> bool:
+    return len(spec) == 1 and spec[0].startswith(("tfds:", "embedded:"))
+
+
+def held_out(data: TranslationData) -> list[str]:
+    """The splits that are parts of the training files."""
+    if has_own_splits(data.train):
+        return []
+    return [name for name in SPLITS[1:] if not getattr(data, name)]
 
 
 def hold_out(pairs: Pairs, split: str, missing: list[str]) -> Pairs:

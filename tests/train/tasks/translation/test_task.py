@@ -36,7 +36,7 @@ def test_a_source_with_splits_serves_for_all(split):
     assert pairs.name == f"embedded:emoji/en-ko ({split})" and len(pairs) > 300
 
 
-def test_splits_that_are_not_named_are_held_out_from_the_training_files(tmp_path):
+def test_splits_that_are_not_named_are_held_out_from_the_training_files(tmp_path, capsys):
     lines = [f"{'very ' * (i // 400)}{i % 400}" for i in range(800)]
     lines += lines[:50]  # equal sources are in one split
     (tmp_path / "a.en").write_text("\n".join(lines))
@@ -47,6 +47,10 @@ def test_splits_that_are_not_named_are_held_out_from_the_training_files(tmp_path
     assert set.union(*sources) == set(lines) and sum(map(len, sources)) == 800  # disjoint
     assert all(50 < len(split) < 110 for split in splits[1:])
     assert all(split.source == split.target for split in splits)
+    TranslationTask(dataclasses.replace(RECIPES["translate_multi30k"], data=data)).load_data()
+    counts = [f"{len(split)} pairs for " for split in splits]
+    expected = f"held out: {counts[1]}validation, {counts[2]}test\n"
+    assert capsys.readouterr().out == expected
     named = dataclasses.replace(data, test=data.train)
     assert load_split(named, "test").source == lines
     assert set(load_split(named, "train").source) == sources[0] | sources[2]
