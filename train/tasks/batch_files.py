@@ -26,6 +26,7 @@ from tfx_transformer.files import lock_folder, whole_file, write_file
 from tfx_transformer.runtime import start_tensorflow
 
 STATE = ".batch"
+SUFFIXES = (".csv", ".gz", ".tsv", ".txt")  # of files
 CHUNK = 16  # batches that are read, sorted by length and answered together
 Answers = Generator[tuple[str, bool]]  # for each line its answer, and whether it was truncated
 
@@ -35,20 +36,24 @@ class FileOptions:
     """Files as input of a command."""
 
     input: tuple[str, ...] = ()
-    """Files of lines, plain or .gz, or patterns such as 'corpus/*.txt.gz'."""
+    """Files of lines, plain or .gz, instead of texts: names or patterns ('corpus/*.txt.gz')."""
     output: str | None = None
-    """Folder of the results: files of the same names. Those that are there are complete."""
+    """The folder for the results of --input: a file of the same name for each."""
     engine: Literal["local", "ray"] = "local"
-    """Of files: this process, or Ray, on the cluster of RAY_ADDRESS or else on this machine."""
+    """With --input: this process, or processes of Ray on the cluster in RAY_ADDRESS or here."""
     workers: int = 1
-    """Processes of Ray; each loads the model."""
+    """Number of processes with --engine ray; each loads the model."""
 
     def are_given(self, **others) -> bool:
         """Whether there are files; raises if they are given with other inputs or incompletely."""
         if self == FileOptions():
             return False
-        if not self.input or not self.output:
-            raise ValueError("input and output must be given together, also for engine and workers")
+        if not self.input:
+            raise ValueError("--output, --engine and --workers need files; --input must name them")
+        if not self.output:
+            raise ValueError("--output must name a folder for the results of --input")
+        if Path(self.output).suffix in SUFFIXES and not Path(self.output).is_dir():
+            raise ValueError(f"--output must be a folder, not a file; got --output={self.output}")
         for name, value in others.items():
             if value:
                 raise ValueError(f"{name} must not be given with input; got {name}={value}")

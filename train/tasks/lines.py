@@ -15,6 +15,8 @@ def read_chunks(limit: int) -> Iterator[list[str]]:
 
     A line that is written to a pipe comes at once, and the lines of a file come in full lists.
     """
+    if sys.stdin.isatty():
+        print("one text per line; Ctrl-D ends", file=sys.stderr, flush=True)
     count = 0
     for lines in _waiting_lines(sys.stdin.fileno()):
         chunk: list[str] = []

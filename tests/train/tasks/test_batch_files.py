@@ -193,8 +193,9 @@ def test_a_name_may_look_like_a_pattern_and_be_given_twice(answer, sources, tmp_
 
 def test_files_exclude_other_inputs(model):
     for arguments, message in {
-        ("--input", "x"): "input and output must be given together",
-        ("--engine", "ray"): "input and output must be given together",
+        ("--input", "x"): "--output must name a folder for the results",
+        ("--engine", "ray"): "--output, --engine and --workers need files",
+        ("--input", "x", "--output", "y.txt"): "--output must be a folder, not a file; got --outp",
         ("red cat", "--input", "x", "--output", "y"): "text must not be given with input",
         ("--input", "x", "--output", "y", "--alignment"): "alignment must not be given with input",
     }.items():

@@ -41,6 +41,19 @@ def test_waiting_lines_come_together_and_a_single_one_at_once(monkeypatch):
         assert list(chunks) == []
 
 
+def test_a_person_at_a_terminal_sees_what_to_type(monkeypatch, capsys):
+    terminal, keyboard = os.openpty()
+    os.write(terminal, b"red cat\n")
+    with os.fdopen(keyboard) as file:
+        monkeypatch.setattr("sys.stdin", file)
+        chunks = read_chunks(9)
+        assert next(chunks) == ["red cat"]
+        os.write(terminal, b"\x04")  # Ctrl-D
+        assert list(chunks) == []
+    os.close(terminal)
+    assert capsys.readouterr().err == "one text per line; Ctrl-D ends\n"
+
+
 def test_a_file_that_is_not_read_has_a_reason(tmp_path, classifier):
     path = str(tmp_path / "none.jpg")
     assert read_image_file(path, classifier) == (b"", "unreadable (No such file or directory)")
