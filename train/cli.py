@@ -19,12 +19,17 @@ from tfx_transformer.runtime import keep_compiled, start_tensorflow
 from tfx_transformer.serving.folders import name_folders
 from tfx_transformer.serving.options import RayOptions, ServingOptions
 from tfx_transformer.serving.supervisor import listen, supervise
-from tfx_transformer.train.options import PipelineOptions, given
-from tfx_transformer.train.parsing import PROG, parse_train, recipe_list
+from tfx_transformer.train.options import NO_OPTIONS, Options, RunFolder, given
+from tfx_transformer.train.parsing import (
+    PROG,
+    check_command,
+    check_flags,
+    field_names,
+    parse_train,
+    recipe_list,
+)
 from tfx_transformer.train.tasks import load_commands
 
-Options = Annotated[PipelineOptions, tyro.conf.arg(name="")]
-NO_OPTIONS = PipelineOptions()
 SERVING_OPTIONS, RAY_OPTIONS = ServingOptions(), RayOptions()
 LAUNCH = """Train with several processes on this machine: launch [OPTIONS] train RECIPE …
 
@@ -59,21 +64,19 @@ def layers() -> None:
         print(f"{what + ':':<12}{', '.join(sorted(names))}")
 
 
-def list_models(as_json: Annotated[bool, tyro.conf.arg(name="json")] = False) -> None:
+def list_models(json: bool = False) -> None:
     """List the models: variants, parameters, papers and supported checkpoints.
 
     Args:
-        as_json: print JSON.
+        json: print JSON.
     """
     start_tensorflow()
     from tfx_transformer.train.listing import show
 
-    print(show(as_json))
+    print(show(json))
 
 
-def evaluate(
-    run: tyro.conf.Positional[str], data: tuple[str, ...] = (), options: Options = NO_OPTIONS
-) -> None:
+def evaluate(run: RunFolder, data: tuple[str, ...] = (), options: Options = NO_OPTIONS) -> None:
     """Score a run on its test set or on other data.
 
     The scores depend on the task: for example BLEU, chrF and perplexity, or accuracy, calibration
@@ -92,7 +95,7 @@ def evaluate(
 
 
 def export(
-    run: tyro.conf.Positional[str],
+    run: RunFolder,
     to: str,
     format: Literal[FORMATS] = "saved_model",  # type: ignore[valid-type]
     ids_only: bool = False,
@@ -113,8 +116,8 @@ def export(
         ids_only: token ids instead of text.
         for_serving: add a version of the model, as TO/RUN/1, to a folder for TensorFlow Serving,
             with its settings and a compose file; the folder may exist.
-        tokenizer: of a SavedModel: core for ops of TensorFlow alone, text for those of
-            tensorflow-text, which must then be installed to load it; core if None and possible.
+        tokenizer: the tokenizer in a SavedModel: core uses ops of TensorFlow alone, text those of
+            tensorflow-text, which must then be installed to load it. By default core if possible.
         options: of the pipeline. For classifiers, top_k is the number of classes to return.
     """
     check_exists(run=run)
@@ -145,10 +148,16 @@ def export(
         print(inspect(folder))
     if for_serving:
         print(f"next: cd {to} && docker compose up")
+    elif format in ("saved_model", "ctranslate2") and not ids_only:
+        print(f"next: {PROG} serve {folder}")
 
 
-def inspect(folder: tyro.conf.Positional[str]) -> None:
-    """Show the signatures of an export, and which ops of a SavedModel need tensorflow-text."""
+def inspect(folder: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FOLDER")]) -> None:
+    """Show the signatures of an export, and which ops of a SavedModel need tensorflow-text.
+
+    Args:
+        folder: the export.
+    """
     check_exists(folder=folder)
     start_tensorflow()
     from tfx_transformer.export import inspect
@@ -156,7 +165,17 @@ def inspect(folder: tyro.conf.Positional[str]) -> None:
     print(inspect(folder))
 
 
-def compare(runs: tyro.conf.Positional[tuple[str, ...]], to: str = "runs/comparison") -> None:
+RunFolders = Annotated[
+    tyro.conf.Positional[tuple[str, ...]],
+    tyro.conf.arg(metavar="RUN …", help_behavior_hint="(required)"),
+]
+ModelFolders = Annotated[
+    tyro.conf.Positional[tuple[str, ...]],
+    tyro.conf.arg(metavar="[NAME=]FOLDER …", help_behavior_hint="(required)"),
+]
+
+
+def compare(runs: RunFolders, to: str = "runs/comparison") -> None:
     """Compare translators with the same test set, also by the length of sentences.
 
     Args:
@@ -179,8 +198,8 @@ def compare(runs: tyro.conf.Positional[tuple[str, ...]], to: str = "runs/compari
 
 
 def plot(
-    run: tyro.conf.Positional[str],
-    what: tyro.conf.Positional[str],
+    run: RunFolder,
+    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TEXT|FILE")],
     to: str | None = None,
     layer: int = -1,
     word: str | None = None,
@@ -197,7 +216,7 @@ def plot(
         to: folder of the pictures; `pictures` in the run folder if None.
         layer: which block, counted from 1; -1 is the last.
         word: the source word whose attention is plotted; the longest if None.
-        format: of the files.
+        format: the format of the pictures.
     """
     check_exists(run=run)
     start_tensorflow()
@@ -209,7 +228,7 @@ def plot(
 
 
 def serve(
-    models: tyro.conf.Positional[tuple[str, ...]],
+    models: ModelFolders,
     host: str = "127.0.0.1",
     port: int = 8501,
     grpc_port: int = 8500,
@@ -227,16 +246,16 @@ def serve(
 
     Args:
         models: run folders or exports, as FOLDER or NAME=FOLDER.
-        host: address to listen at; 0.0.0.0 is all of this machine.
-        port: of HTTP.
-        grpc_port: 0 is none; the engine ray has none.
-        token: that requests must have, as Authorization: Bearer TOKEN; or in the environment, as
-            TFX_TRANSFORMER_TOKEN.
+        host: the address to listen at; 0.0.0.0 listens at all addresses of this machine.
+        port: the port for HTTP.
+        grpc_port: the port for gRPC; 0 turns gRPC off. The engine ray has no gRPC.
+        token: requests must have it, in the header Authorization: Bearer TOKEN. It can also be set
+            by the environment variable TFX_TRANSFORMER_TOKEN. Without it all are accepted.
         log_text: log the content of requests.
         cors_origin: origins whose pages may call the server, such as https://example.org.
         engine: one process here, or replicas on Ray: the cluster of RAY_ADDRESS, or this machine.
-        options: of batches and limits.
-        ray: of the engine ray.
+        options: batches and limits.
+        ray: options of the engine ray.
     """
     folders = name_folders(models)
     if engine == "local" and ray != RAY_OPTIONS:
@@ -291,7 +310,7 @@ def run_train(arguments: list[str]) -> None:
     from tfx_transformer.train.run import train
 
     print(json.dumps(train(recipe, folder), indent=2))
-    print(f"next: {PROG} export {folder} --to {folder}/export")
+    print(f"next: {PROG} export {folder} --to served/{Path(folder).name}")
 
 
 def run_launch(arguments: list[str]) -> None:
@@ -300,6 +319,7 @@ def run_launch(arguments: list[str]) -> None:
 
     index = arguments.index("train") if "train" in arguments else len(arguments)
     own, arguments = arguments[:index], arguments[index + 1 :]
+    check_flags(own, ["help", *field_names(LaunchOptions)])
     options = tyro.cli(LaunchOptions, prog=f"{PROG} launch", args=own, description=LAUNCH)
     if not arguments:
         raise ValueError(f"launch must be followed by train RECIPE …; see {PROG} launch --help")
@@ -337,6 +357,7 @@ def main(arguments: list[str] | None = None) -> None:
             run_launch(arguments[1:])
             return
         commands = dict(sorted((COMMANDS | {"launch": launch, "train": train}).items()))
+        check_command(arguments, commands)
         tyro.extras.subcommand_cli_from_dict(
             commands,
             prog=PROG,

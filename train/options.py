@@ -11,6 +11,7 @@ import functools
 import re
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -100,12 +101,23 @@ def _command_line_type(annotation) -> Any:
     return annotation
 
 
-def options_class(name: str, options: dict[str, Option], bases=(), **defaults) -> type:
-    """A frozen dataclass with a field for each option; None means that an option is not set."""
+def default_hint(unset: str) -> Callable[[str], str]:
+    """The end of a help text: the default value, or what None means."""
+    return lambda default: f"(default: {unset if default == 'None' else default})"
+
+
+def options_class(
+    name: str, options: dict[str, Option], bases=(), unset="not set", **defaults
+) -> type:
+    """A frozen dataclass with a field for each option; None means that an option is not set.
+
+    The help says `unset` for None.
+    """
     fields = []
     for option in options.values():
         optional: Any = option.type | None
-        kind = Annotated[optional, tyro.conf.arg(help=option.help)]
+        hint = tyro.conf.arg(help=option.help, help_behavior_hint=default_hint(unset))
+        kind = Annotated[optional, hint]
         default = dataclasses.field(default=defaults.get(option.name))
         fields.append((option.name, kind, default))
     return dataclasses.make_dataclass(name, fields, bases=bases, frozen=True)
@@ -117,31 +129,50 @@ def given(options) -> dict[str, Any]:
     return {x.name: v for x, v in values.items() if v is not None and (v or x.default is not False)}
 
 
+AS_IN_RECIPE = "as in the recipe"
+AS_IN_RECIPE_HINT = tyro.conf.arg(help_behavior_hint=default_hint(AS_IN_RECIPE))
+
+
 @dataclass(frozen=True)
 class DecoderKind:
     """How sequences are decoded."""
 
-    kind: Literal["greedy", "beam", "sample"] | None = None
+    kind: Annotated[Literal["greedy", "beam", "sample"] | None, AS_IN_RECIPE_HINT] = None
     """The decoder: the most likely token at each step, beam search, or sampling."""
 
 
 ALL_DECODER_OPTIONS = functools.reduce(lambda a, b: a | b, map(decoder_options, DECODERS))
 if typing.TYPE_CHECKING:
     DecodingOptions = Any
+    RunDecodingOptions = Any
 else:
     DecodingOptions = options_class("DecodingOptions", ALL_DECODER_OPTIONS, (DecoderKind,))
+    RunDecodingOptions = options_class(
+        "RunDecodingOptions", ALL_DECODER_OPTIONS, (DecoderKind,), unset=AS_IN_RECIPE
+    )
 
 
 @dataclass(frozen=True)
-class PipelineOptions(DecodingOptions):  # type: ignore[misc]
+class PipelineOptions(RunDecodingOptions):  # type: ignore[misc]
     """How a trained model is used; options that are not given are as in its recipe."""
 
-    max_length: int | None = None
+    max_length: Annotated[int | None, AS_IN_RECIPE_HINT] = None
     """Maximum length of the output in tokens."""
     jit_compile: bool = False
     """Compile with XLA: faster, but the first call of each shape takes seconds."""
 
 
+# positional arguments of commands
+RunFolder = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
+Model = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
+Texts = Annotated[
+    tyro.conf.Positional[tuple[str, ...]],
+    tyro.conf.arg(metavar="[SENTENCE …]", help_behavior_hint="(optional)"),
+]
+ImageFiles = Annotated[
+    tyro.conf.Positional[tuple[str, ...]],
+    tyro.conf.arg(metavar="FILE …", help_behavior_hint="(required)"),
+]
 Options = Annotated[PipelineOptions, tyro.conf.arg(name="")]  # of a command: --max-length, …
 NO_OPTIONS = PipelineOptions()
 

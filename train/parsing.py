@@ -2,7 +2,10 @@
 
 import dataclasses
 import difflib
+import inspect
+import itertools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -101,7 +104,7 @@ def parse_options(
 
 def check_flags(arguments: list[str], names: list[str]) -> None:
     """Raises for an option that does not exist, and suggests one of these names."""
-    for argument in arguments:
+    for argument in itertools.takewhile(lambda x: x != "--", arguments):
         flag = argument.partition("=")[0]
         name = flag.lstrip("-").replace("-", "_")
         prefix, _, last = name.rpartition(".")
@@ -115,6 +118,26 @@ def check_flags(arguments: list[str], names: list[str]) -> None:
         flags = " or ".join(f"--{known}".replace("_", "-") for known in found)
         hint = f"did you mean {flags}?" if found else "see --help"
         raise ValueError(f"unknown option {flag}; {hint}")
+
+
+def check_command(arguments: list[str], commands: dict[str, Callable]) -> None:
+    """Raises for a command or one of its options that does not exist."""
+    name = arguments[0] if arguments else "-"
+    if name.startswith("-"):
+        return
+    if name not in commands:
+        close = difflib.get_close_matches(name, commands, 1)
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(commands)}"
+        raise ValueError(f"unknown command {name}; {hint}")
+    names = ["help"]
+    for parameter in inspect.signature(commands[name]).parameters.values():
+        is_group = dataclasses.is_dataclass(parameter.default)
+        names += field_names(parameter.default) if is_group else [parameter.name]
+    check_flags(arguments[1:], names)
+
+
+def field_names(options: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(options)]
 
 
 def _model_name(arguments: list[str]) -> str | None:
@@ -131,7 +154,7 @@ def _flat_recipe(recipe: Any, name: str) -> Any:
     own = recipe.model if recipe.model.name == name else ModelOptions(name)
     options = {k: v for k, v in model_options(name).items() if k not in recipe.set_by_task}
     defaults = {k: v for k, v in own.options.items() if not isinstance(v, dict | type(None))}
-    kind = options_class("Model", options, (ModelChoice,), **defaults)
+    kind = options_class("Model", options, (ModelChoice,), "as in the variant", **defaults)
     model = kind(name=name, variant=own.variant)
     fields = [("model", kind, dataclasses.field(default=model))]
     flat = dataclasses.make_dataclass("Recipe", fields, bases=(type(recipe),), frozen=True)
@@ -142,7 +165,8 @@ def _flat_recipe(recipe: Any, name: str) -> Any:
 def recipe_list() -> str:
     """The recipes with the first line of their docstrings."""
     width = max(map(len, RECIPES))
-    lines = [f"  {name:<{width}}  {MODULES[name].__doc__.split(chr(10))[0]}" for name in RECIPES]
+    names = list(dict.fromkeys(["translate", "classify", *RECIPES]))  # for one's own data first
+    lines = [f"  {name:<{width}}  {MODULES[name].__doc__.split(chr(10))[0]}" for name in names]
     return "\n".join(
         [
             f"usage: {PROG} train RECIPE [OPTIONS]",

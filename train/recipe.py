@@ -115,7 +115,8 @@ class Recipe:
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
     """Keras dtype policy."""
     strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] = "auto"
-    """Devices: auto uses all GPUs if there are several, otherwise one device."""
+    """Devices: auto uses all GPUs if there are several, otherwise one device; multiworker is for
+    several processes, which `tfx-transformer launch` starts."""
     jit_compile: bool = False
     """Compile the training step with XLA."""
     seed: int = 0

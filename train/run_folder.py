@@ -19,6 +19,7 @@ import keras
 import tensorflow as tf
 
 from tfx_transformer import __version__, register_classes
+from tfx_transformer.export import is_export
 from tfx_transformer.files import check_unlocked, write_file
 from tfx_transformer.train.recipe import Recipe, file_names, flatten, load_recipe, save_recipe
 from tfx_transformer.train.tasks import load_task
@@ -140,6 +141,8 @@ def rounded(score: Any) -> Any:
 def load_run(folder, task: str | None = None) -> Run:
     """The recipe, task and model of a run folder, which must be of `task`, if one is given."""
     folder = Path(folder)
+    if is_export(folder):
+        raise ValueError(f"{folder} is an export; its run folder is needed here")
     checkpoints = Checkpoints(folder / "checkpoints")
     is_finished = (folder / "model.keras").exists()
     if not is_finished and not any(checkpoints.folder.glob("*.npz")):

@@ -26,12 +26,37 @@ def test_the_version_is_the_package_s(capsys):
     assert capsys.readouterr().out == f"tfx-transformer {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["fly"]])
-def test_a_wrong_command_fails_and_names_the_right_ones(arguments, capsys):
+def test_no_command_fails_and_names_those_that_exist(capsys):
     with pytest.raises(SystemExit) as exit:
-        main(arguments)
+        main([])
     captured = capsys.readouterr()
     assert exit.value.code == 2 and "demo" in captured.err + captured.out
+
+
+def test_misspelled_commands_and_options_are_reported_in_one_line():
+    for arguments, message in (
+        (["trian", "x"], "unknown command trian; did you mean train[?]$"),
+        (["fly"], "unknown command fly; known: caption, classify, .*translate$"),
+        (["translate", "x", "--n-bset", "3"], "unknown option --n-bset; did you mean --n-best[?]$"),
+        (["serve", "x", "--max-row=3"], "unknown option --max-row; did you mean --max-rows[?]$"),
+        (["list", "--jason"], "unknown option --jason; did you mean --json[?]$"),
+        (["launch", "--worker", "2", "train"], "unknown option --worker; did you mean --workers"),
+    ):
+        with pytest.raises(SystemExit, match=f"^tfx-transformer: {message}"):
+            main(arguments)
+
+
+def test_help_names_what_to_type(capsys):
+    for command, names in {
+        "translate": ("MODEL [SENTENCE …]", "default: as in the recipe"),
+        "evaluate": ("RUN", "default: as in the recipe"),
+        "classify": ("MODEL FILE …",),
+        "serve": ("[NAME=]FOLDER …",),
+    }.items():
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert all(name in shown for name in names), shown
 
 
 def test_help_answers_in_less_than_a_second():
@@ -94,11 +119,15 @@ def test_a_run_is_used_in_a_process_of_its_own(run):
 def test_an_export_is_made_inspected_and_used(run, tmp_path, capsys):
     folder = str(tmp_path / "served")
     main(["export", str(run[0]), "--to", folder, "--kind", "greedy"])
-    assert "serving_default" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "serving_default" in shown
+    assert shown.endswith(f"next: tfx-transformer serve {folder}\n")
     main(["inspect", folder])
     assert "needs tensorflow-text: no" in capsys.readouterr().out
     main(["translate", folder, "blue cat"])
     assert capsys.readouterr().out == "blau Katze\n"
+    with pytest.raises(SystemExit, match="served is an export; its run folder is needed here"):
+        main(["evaluate", folder])
 
 
 def test_a_run_is_scored_and_plotted(run, tmp_path, capsys):

@@ -46,6 +46,10 @@ class BeamDecoder(Decoder):
     follow, cut off at the limit, by score. If even these are too few (a tiny vocabulary), the rest
     have length 0, PAD only, and -1e9 for score and log_prob.
 
+    With a `coverage_penalty` above 0 the model must keep state["carry"]["coverage"] (N, S), its
+    attention to the source summed over the steps, and state["constant"]["source_mask"] (N, S),
+    boolean.
+
     Arguments, call and returns: see `Decoder`, and:
 
     Args:
@@ -53,9 +57,7 @@ class BeamDecoder(Decoder):
         length_penalty: 0 or more; 0 ranks by log-probability, more favors long sentences.
         length_rule: "gnmt": score = log_prob / ((5 + length) / 6)^length_penalty + the coverage
             penalty; "power": the same with length^length_penalty.
-        coverage_penalty: 0 or more; more favors translations of all source tokens. Above 0 the
-            model must keep state["carry"]["coverage"] (N, S), its attention to the source summed
-            over the steps, and state["constant"]["source_mask"] (N, S), boolean.
+        coverage_penalty: 0 or more; more favors translations of all source tokens.
         n_best: number of hypotheses to return, at most `width`.
         early_stop: stop a sentence as soon as no live hypothesis can enter its `width` best; the
             result stays the same. "likely" stops sooner, like Hugging Face's default, and "full" as

@@ -41,7 +41,8 @@ class SamplingDecoder(Decoder):
     """Sample each token from the model's distribution, with temperature, top-k and top-p.
 
     The temperature is applied first, then `top_k`, then `top_p` to the tokens that are left. The
-    score is the model's own log-probability. Samples are independent and in no order.
+    score is the model's own log-probability. Samples are independent and in no order. `seed` may
+    also be a `keras.random.SeedGenerator`, which a SavedModel needs to sample anew at each call.
 
     Arguments, call and returns: see `Decoder`, and:
 
@@ -50,9 +51,9 @@ class SamplingDecoder(Decoder):
         top_k: sample from this many most likely tokens (arXiv:1805.04833); 0 means all.
         top_p: sample from the most likely tokens whose probabilities sum to this
             (arXiv:1904.09751); without `top_k` this sorts the vocabulary at each step: slow.
-        seed: the same number gives the same tokens (others under XLA); None is random. In Python
-            also a `keras.random.SeedGenerator`, which a SavedModel needs to sample anew.
-        n_best: number of samples per input.
+        seed: a whole number, which gives the same samples each time (others with XLA); without it
+            the samples are random.
+        n_best: number of results for each input, at most `width` with beam search.
     """
 
     temperature: float = 1.0

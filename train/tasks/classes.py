@@ -2,6 +2,7 @@
 
 import abc
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,7 +105,9 @@ class ClassTask(Task):
         scores[self.unit] = scores.pop("images")
         counts = confusion_matrix(found.argmax(axis=1), labels, len(self.class_names))
         if self.workers.is_chief:
-            plot_confusion(counts, self.class_names, run.folder / "pictures/confusion.png")
+            path = run.folder / "pictures/confusion.png"
+            plot_confusion(counts, self.class_names, path)
+            print(f"confusion matrix: {path}", file=sys.stderr)
         return scores | {f"{self.unit}_per_second": len(labels) / seconds}
 
 

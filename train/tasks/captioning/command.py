@@ -1,16 +1,14 @@
 """The command `caption`. It imports TensorFlow only when it runs."""
 
-import tyro
-
 from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.train.options import NO_OPTIONS, Options, given
+from tfx_transformer.train.options import NO_OPTIONS, ImageFiles, Model, Options, given
 from tfx_transformer.train.tasks.lines import answer_images, check_files
 
 
 def caption(
-    model: tyro.conf.Positional[str],
-    files: tyro.conf.Positional[tuple[str, ...]],
+    model: Model,
+    files: ImageFiles,
     batch_size: int = 32,
     options: Options = NO_OPTIONS,
 ) -> None:

@@ -1,15 +1,14 @@
 """The command `classify`. It imports TensorFlow only when it runs."""
 
-import tyro
-
 from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
+from tfx_transformer.train.options import ImageFiles, Model
 from tfx_transformer.train.tasks.lines import answer_images, check_files
 
 
 def classify(
-    model: tyro.conf.Positional[str],
-    files: tyro.conf.Positional[tuple[str, ...]],
+    model: Model,
+    files: ImageFiles,
     top_k: int = 1,
     batch_size: int = 32,
 ) -> None:

@@ -1,18 +1,23 @@
 """The command `generate`. It imports TensorFlow only when it runs."""
 
+from typing import Annotated
+
 import tyro
 
 from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.train.options import NO_OPTIONS, Options, given
+from tfx_transformer.train.options import NO_OPTIONS, Model, Options, given
 from tfx_transformer.train.tasks.lines import warn_truncated
 
 MAX_LENGTH = 200  # tokens, if not given
 
 
+Prompt = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[TEXT]")]
+
+
 def generate(
-    model: tyro.conf.Positional[str],
-    prompt: tyro.conf.Positional[str] = "",
+    model: Model,
+    prompt: Prompt = "",
     options: Options = NO_OPTIONS,
 ) -> None:
     """Continue a text; with a run folder it is printed token by token.

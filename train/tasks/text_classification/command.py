@@ -2,10 +2,9 @@
 
 from functools import partial
 
-import tyro
-
 from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
+from tfx_transformer.train.options import Model, Texts
 from tfx_transformer.train.tasks.batch_files import NO_FILES, Files, LineWork, answer_files
 from tfx_transformer.train.tasks.lines import read_chunks, warn_truncated
 
@@ -13,8 +12,8 @@ ADVICE = "the model is trained for texts of --data.max-length tokens"
 
 
 def classify_text(
-    model: tyro.conf.Positional[str],
-    text: tyro.conf.Positional[tuple[str, ...]],
+    model: Model,
+    text: Texts,
     top_k: int = 1,
     batch_size: int = 64,
     files: Files = NO_FILES,

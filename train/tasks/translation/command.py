@@ -2,11 +2,9 @@
 
 from functools import partial
 
-import tyro
-
 from tfx_transformer.files import check_exists
 from tfx_transformer.runtime import start_tensorflow
-from tfx_transformer.train.options import NO_OPTIONS, Options, given
+from tfx_transformer.train.options import NO_OPTIONS, Model, Options, Texts, given
 from tfx_transformer.train.tasks.batch_files import NO_FILES, Files, LineWork, answer_files
 from tfx_transformer.train.tasks.lines import one_line, read_chunks, warn_truncated
 
@@ -14,8 +12,8 @@ ADVICE = "--max-length sets the length in tokens"
 
 
 def translate(
-    model: tyro.conf.Positional[str],
-    text: tyro.conf.Positional[tuple[str, ...]],
+    model: Model,
+    text: Texts,
     alignment: bool = False,
     batch_size: int = 64,
     files: Files = NO_FILES,
