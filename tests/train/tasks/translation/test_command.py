@@ -94,7 +94,7 @@ def test_a_run_is_exported_to_ctranslate2(run, tmp_path, capsys):
 
     folder = str(tmp_path / "out")
     main(["export", str(run[0]), "--to", folder, "--format", "ctranslate2"])
-    assert capsys.readouterr().out == f"{folder}\n"
+    assert capsys.readouterr().out == f"{folder}\nnext: tfx-transformer serve {folder}\n"
     source, target = (
         sentencepiece.SentencePieceProcessor(f"{folder}/{side}.spm")
         for side in ("source", "target")
