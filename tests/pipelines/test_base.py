@@ -1,5 +1,6 @@
 """Calls on one item and on lists, for a predictor that only counts and for every pipeline."""
 
+import dataclasses
 import inspect
 import json
 
@@ -7,12 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfx_transformer.data.images.options import ImageOptions
 from tfx_transformer.pipelines import PIPELINES
 from tfx_transformer.pipelines.base import Pipeline, Prediction, Predictor
 from tfx_transformer.pipelines.translator import Translation
 
 TEXTS = ["c c c", "a", "d d d d", "b b", "e e e e e"]
-NOT_STORED = {"model", "tokenizer", "source_tokenizer", "target_tokenizer"}  # in export.json
+# in export.json; the options of images are, each under its name
+NOT_STORED = {"model", "tokenizer", "source_tokenizer", "target_tokenizer", "image_options"}
 
 
 HOSTILE = [
@@ -147,4 +150,6 @@ class TestEveryPipeline:
         assert pipeline.signatures()["serving_default"] is pipeline.predict
         stored = json.loads(json.dumps(pipeline.options()))
         assert set(stored) >= set(inspect.signature(type(pipeline)).parameters) - NOT_STORED
+        if kind in ("captioner", "classifier"):
+            assert set(stored) >= {field.name for field in dataclasses.fields(ImageOptions)}
         assert bool(pipeline.resources()) == (kind != "classifier")
