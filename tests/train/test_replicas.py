@@ -115,7 +115,8 @@ def arrays(folder, name="checkpoints/step_00000004.npz"):
 
 
 def losses(folder):
-    return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").open()]
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)["loss"] for line in lines]
 
 
 @pytest.mark.parametrize(
