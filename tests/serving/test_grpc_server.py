@@ -422,7 +422,7 @@ def test_stopping_ends_calls_in_progress_and_refuses_new_ones(start):
 
 def test_the_client_of_the_guide_translates_with_a_real_model(translator, tmp_path, capsys):
     options = ServingOptions(warm_up=False, deadline=200)
-    repository = Repository({"mine": tmp_path}, options, load=lambda folder: translator)
+    repository = Repository({"translator": tmp_path}, options, load=lambda folder: translator)
     repository.start()
     assert repository.wait(200)
     server = create_grpc_server(repository, options)

@@ -273,6 +273,7 @@ def curl_lines():
 def test_the_curl_lines_of_the_pages_work(server, line, items, tmp_path):
     """As they are written, but for the port and the names of the models."""
     for name in re.findall(r"@(\S+)", line):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(items["classifier"][2])
     line = line.replace("localhost:8501", f"127.0.0.1:{server.port}")
     words = shlex.split(line, comments=True)
