@@ -431,6 +431,6 @@ def test_the_client_of_the_guide_translates_with_a_real_model(translator, tmp_pa
     page = (ROOT / "docs/guides/serving.md").read_text()
     program = page.split("```py\n")[1].split("```")[0].replace("8500", str(port))
     exec(program.replace("timeout=10", "timeout=200"), {})
-    assert capsys.readouterr().out == translator("A man is riding a bike.") + "\n"
+    assert capsys.readouterr().out == translator("in 3 weeks") + "\n"
     server.stop(FINISHED).wait()
     repository.close()
