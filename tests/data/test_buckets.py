@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfx_transformer.data.buckets import EMPTY, bucket_sizes, epoch_batches
+from tfx_transformer.data.buckets import EMPTY, bucket_sizes, epoch_batches, pair_sizes
 
 LENGTHS = np.random.default_rng(1).integers(2, 60, size=1237)
 SIZES = bucket_sizes(max_length=60, token_budget=700)
@@ -90,3 +90,15 @@ def test_without_a_seed_the_order_is_that_of_the_data():
     batches = epoch_batches(LENGTHS, SIZES, None)
     assert [batch.length for batch in batches] == sorted(batch.length for batch in batches)
     assert batches[0].rows.tolist() == np.flatnonzero(LENGTHS <= 8)[: SIZES[8]].tolist()
+
+
+def test_pairs_fit_their_batches_on_both_sides_and_only_one_batch_has_empty_rows():
+    lengths = np.stack([LENGTHS, np.random.default_rng(2).permutation(LENGTHS)])
+    sizes = pair_sizes(lengths, max_length=60, token_budget=700)
+    batches = epoch_batches(lengths, sizes, seed=3)
+    rows = [batch.rows[batch.is_real] for batch in batches]
+    assert sorted(np.concatenate(rows)) == list(range(len(LENGTHS)))
+    assert sum(not batch.is_real.all() for batch in batches) <= 1
+    for batch, real in zip(batches, rows, strict=True):
+        assert (lengths[:, real].max(axis=1) <= batch.length).all()
+        assert len(batch.rows) == sizes[batch.length] == 700 // max(batch.length)

@@ -92,7 +92,7 @@ class EpochBatches(abc.ABC):
 class BucketedBatches(EpochBatches):
     """Batches of examples of similar length, padded to a few lengths; see `epoch_batches`."""
 
-    def __init__(self, lengths: np.ndarray, sizes: dict[int, int], seed: int | None):
+    def __init__(self, lengths: np.ndarray, sizes: dict[Any, int], seed: int | None):
         self.lengths, self.sizes, self.seed = lengths, sizes, seed
         self.steps_per_epoch = len(self.epoch_batches())
 
@@ -104,6 +104,6 @@ class BucketedBatches(EpochBatches):
         """The share of each batch of an epoch, starting at `step`."""
         return (batch.share(self.share) for batch in self.epoch_batches(epoch)[step:])
 
-    def batch_shapes(self) -> list[tuple[int, int]]:
-        """(rows, length) of each batch."""
+    def batch_shapes(self) -> list[tuple[int, Any]]:
+        """(rows, length) of each batch; of pairs the length is (S, T)."""
         return [(len(batch.rows), batch.length) for batch in self.epoch_batches()]

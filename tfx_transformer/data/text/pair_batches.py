@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.checks import check_positive
-from tfx_transformer.data.buckets import bucket_sizes
+from tfx_transformer.data.buckets import bucket_sizes, pair_sizes
 from tfx_transformer.data.epochs import BucketedBatches
 from tfx_transformer.data.sources import describe_counts
 from tfx_transformer.data.text.pairs import Pairs
@@ -63,8 +63,8 @@ def find_usable(
 class PairBatches(BucketedBatches):
     """Shuffled batches; pairs that are too long, or empty after normalization, are skipped.
 
-    A batch is `({"source": (B, S), "target": (B, T)}, targets (B, T), weights (B, T))`, with S = T
-    one of a few lengths.
+    A batch is `({"source": (B, S), "target": (B, T)}, targets (B, T), weights (B, T))`, with
+    (S, T) one of a few shapes that `choose_shapes` finds for the pairs.
 
     Args:
         pairs: from `load_pairs`.
@@ -79,7 +79,7 @@ class PairBatches(BucketedBatches):
     """
 
     signature = (
-        tf.TensorSpec([], tf.int32, name="length"),
+        tf.TensorSpec([2], tf.int32, name="length"),
         tf.TensorSpec([None], tf.int32, name="rows"),  # (B)
         tf.TensorSpec([None], tf.bool, name="is_real"),  # (B)
         tf.TensorSpec([2, None], tf.float32, name="uniform"),  # (2, B)
@@ -117,23 +117,25 @@ class PairBatches(BucketedBatches):
         self.ids = [tf.gather(side, rows)[:, : max_length - 1] for side in ids]
         lengths = np.minimum(lengths[:, rows], max_length)
         self.num_tokens = lengths.sum(axis=1)  # (2) of source and target, END included
-        sizes = bucket_sizes(max_length, token_budget)
-        super().__init__(lengths.max(axis=0), sizes, seed)
+        sizes = pair_sizes(lengths, max_length, token_budget)
+        if n_best > 1:  # other segmentations are longer: they need room
+            sizes = {(x, x): rows for x, rows in bucket_sizes(max_length, token_budget).items()}
+        super().__init__(lengths, sizes, seed)
         self.n_best, self.alpha = n_best, alpha
 
     def __str__(self) -> str:
         shapes = self.batch_shapes()
         source, target = self.num_tokens
-        padding = 1 - (source + target) / sum(2 * rows * length for rows, length in shapes)
+        padding = 1 - (source + target) / sum(rows * sum(length) for rows, length in shapes)
         return (
-            f"{len(self.lengths):,} pairs (skipped: {describe_counts(self.skipped)}; "
+            f"{self.lengths.shape[1]:,} pairs (skipped: {describe_counts(self.skipped)}; "
             f"truncated: {self.truncated:,}), {source:,} + {target:,} tokens in "
             f"{self.steps_per_epoch:,} batches of {len(set(shapes))} shapes, {padding:.0%} padding"
         )
 
     def batch_arrays(self, epoch, step):
         """The length of each batch, its rows, which are real, and two random numbers for each."""
-        uniform = np.zeros([2, len(self.lengths)], "float32")
+        uniform = np.zeros(self.lengths.shape, "float32")
         if self.n_best > 1:
             uniform = np.random.default_rng([self.seed, epoch, 1]).random(uniform.shape, "float32")
         for batch in self.own_batches(epoch, step):
@@ -141,10 +143,11 @@ class PairBatches(BucketedBatches):
             yield batch.length, rows, batch.is_real, uniform[:, rows]
 
     def make_batch(self, length, rows, is_real, uniform):
-        source, target = (self._take(side, rows, uniform[side], length) for side in (0, 1))
-        shape = tf.cast(tf.stack([tf.size(rows), length]), tf.int64)
+        source, target = (self._take(side, rows, uniform[side], length[side]) for side in (0, 1))
+        shapes = [tf.cast(tf.stack([tf.size(rows), length[i]]), tf.int64) for i in (0, 1, 1)]
+        sides = append_end(source), *shift(target)
         source, decoder_input, targets = (
-            ids.to_tensor(PAD, shape=shape) for ids in (append_end(source), *shift(target))
+            ids.to_tensor(PAD, shape=shape) for ids, shape in zip(sides, shapes, strict=True)
         )
         weights = tf.cast((targets != PAD) & is_real[:, None], tf.float32)
         return {"source": source, "target": decoder_input}, targets, weights
