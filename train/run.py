@@ -110,7 +110,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
     def batches_from(step):
         return wait.watch(task.batches(step * accumulate))
 
-    with stop.deferred():
+    with stop.deferred(), checkpoints:
         while step < recipe.steps and not workers.of_chief(is_over) and not stop.is_agreed():
             steps = min(recipe.eval_steps - step % recipe.eval_steps, recipe.steps - step)
             start = time.perf_counter()
@@ -119,7 +119,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
                 steps_per_epoch=steps,
                 shuffle=False,
                 verbose=0,
-                callbacks=[progress, wait, StopAtNaN(), stop],
+                callbacks=[progress, wait, StopAtNaN(), stop, checkpoints],
             )
             seconds = time.perf_counter() - start
             steps, step = progress.step - step, progress.step

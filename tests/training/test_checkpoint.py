@@ -1,7 +1,14 @@
+import os
+import signal
+import threading
+from concurrent.futures import wait
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
 
+from tfx_transformer.training import checkpoint
 from tfx_transformer.training.checkpoint import Checkpoints, assign_variables, variable_values
 
 
@@ -126,3 +133,102 @@ def test_the_best_weights_know_their_step_and_the_latest_replace_damaged_ones(tm
     assert checkpoints.restore_best(other) == 2 and equal(other, model)
     checkpoints.best.write_bytes(b"PK")
     assert checkpoints.restore_best(other) == 3 and not equal(other, model)
+
+
+# writes in the background
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Writes wait, after they began, until `slow.go` is set; `slow.begun` says that one began."""
+    gate = SimpleNamespace(go=threading.Event(), begun=threading.Event())
+
+    def savez(path, **arrays):
+        path.write_bytes(b"half a file")
+        gate.begun.set()
+        if not gate.go.wait(30):
+            raise TimeoutError
+        write(path, **arrays)
+
+    write = np.savez
+    monkeypatch.setattr(np, "savez", savez)
+    yield gate
+    gate.go.set()
+
+
+def test_training_continues_while_a_slow_checkpoint_is_written(tmp_path, slow):
+    model = make_model()
+    update(model, 1)
+    saved = variable_values(model)
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, model)
+        assert slow.begun.wait(30)
+        update(model, 2)
+        assert checkpoints.steps() == [] and not equal(model, make_model())
+        slow.go.set()
+    other = make_model(seed=1)
+    assert checkpoints.restore(other) == 1
+    for name, array in variable_values(other).items():  # the values at the time of the save
+        np.testing.assert_array_equal(array, saved[name], err_msg=name)
+
+
+def test_the_next_save_waits_for_the_writes_of_earlier_steps(tmp_path, slow):
+    model = make_model()
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save_best(1, model)
+        checkpoints.save(1, model)  # of the same step: does not wait, and shares the values
+        assert len(checkpoints.writes) == 2 and slow.begun.wait(30)
+        threading.Timer(0.05, slow.go.set).start()
+        checkpoints.save(2, model)
+        assert checkpoints.steps()[0] == 1 and len(checkpoints.writes) == 1
+    assert checkpoints.steps() == [1, 2] and checkpoints.best.exists()
+
+
+def test_values_of_one_step_are_copied_once(tmp_path):
+    model = make_model()
+    first = variable_values(model)
+    model.layers[-1].kernel.assign_add(np.ones((4, 3)))
+    second = variable_values(model, first)
+    changed = [name for name in first if first[name] is not second[name]]
+    assert [name.rpartition("/")[2] for name in changed] == ["kernel"]
+
+
+def test_an_error_of_a_write_is_raised_after_the_next_step(tmp_path, monkeypatch):
+    def fail(path, **arrays):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(np, "savez", fail)
+    model = make_model()
+    with pytest.raises(OSError, match="no space left"), Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, model)
+        wait(checkpoints.writes)
+        data = np.zeros((3, 4)), np.zeros((3, 3))
+        model.fit(*data, batch_size=1, verbose=0, callbacks=[checkpoints])
+    assert model.optimizer.iterations.numpy() == 1  # of three steps
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork with threads
+def test_a_kill_while_a_checkpoint_is_written_leaves_the_one_before(tmp_path, slow, monkeypatch):
+    model = make_model()
+    values = variable_values(model)
+    monkeypatch.setattr(checkpoint, "variable_values", lambda *_: values)
+    child = os.fork()
+    if not child:  # uses no TensorFlow
+        try:
+            with Checkpoints(tmp_path) as checkpoints:
+                slow.go.set()
+                checkpoints.save(1, None)
+                checkpoints.wait()
+                slow.go.clear()
+                slow.begun.clear()
+                checkpoints.save(2, None)
+                slow.begun.wait(30)
+                os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    assert [path.name for path in tmp_path.glob(".step*")] == [".step_00000002.tmp.npz"]
+    monkeypatch.undo()
+    other = make_model(seed=1)
+    assert Checkpoints(tmp_path).restore(other) == 1 and equal(other, model)

@@ -5,25 +5,59 @@ included. The files are .npz archives, which hold a checksum (CRC-32) of each ar
 """
 
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import keras
 import numpy as np
 
 from tfx_transformer.files import whole_file
 from tfx_transformer.untrusted import read_npz
 
 
-class Checkpoints:
+class Checkpoints(keras.callbacks.Callback):
     """The checkpoints of one run in a folder, of which the latest `keep` stay.
 
     `step_<number>.npz` follow each evaluation; `stopped_<number>.npz` is written between two
     evaluations when a run is stopped, and removed by the next checkpoint; `best.npz` has the best
     score so far. A damaged file is reported and renamed to `<name>.damaged`.
+
+    Inside of `with checkpoints:` a thread writes the files, in order, from a copy of the values,
+    while training continues. A save waits for the writes of earlier steps, so that there is one
+    copy at most, and the end of the block waits for all. As a callback of `fit` it raises an error
+    of a write after the next step.
     """
 
     def __init__(self, folder, keep: int = 5):
+        super().__init__()
         self.folder, self.keep = Path(folder), keep
         self.best = self.folder / "best.npz"
+        self.pool: ThreadPoolExecutor | None = None
+        self.writes: list[Future] = []  # not finished, or not checked
+        self.step = 0  # of these writes
+        self.values: dict[str, np.ndarray] = {}
+
+    def __enter__(self) -> "Checkpoints":
+        self.pool = ThreadPoolExecutor(1, "checkpoints")
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        if self.pool is not None:
+            self.pool.shutdown()
+        self.pool = None
+        if kind is None:
+            self.wait()
+
+    def wait(self) -> None:
+        """Returns when all files are written; raises the first error."""
+        writes, self.writes, self.values = self.writes, [], {}
+        for write in writes:
+            write.result()
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.writes and all(write.done() for write in self.writes):
+            self.wait()
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint after an evaluation, ascending."""
@@ -34,20 +68,47 @@ class Checkpoints:
 
     def save(self, step: int, model) -> Path:
         """Write a checkpoint and delete the oldest."""
-        path = write_arrays(self.path(step), variable_values(model))
-        for old in self.steps()[: -self.keep]:
-            self.path(old).unlink()
-        for stopped in self.folder.glob("stopped_????????.npz"):
-            stopped.unlink()
-        return path
+
+        def delete():
+            for old in self.steps()[: -self.keep]:
+                self.path(old).unlink()
+            for stopped in self.folder.glob("stopped_????????.npz"):
+                stopped.unlink()
+
+        return self._write(self.path(step), step, model, then=delete)
 
     def save_stopped(self, step: int, model) -> Path:
         """Write a checkpoint between two evaluations."""
-        return write_arrays(self.folder / f"stopped_{step:08d}.npz", variable_values(model))
+        return self._write(self.folder / f"stopped_{step:08d}.npz", step, model)
 
     def save_best(self, step: int, model) -> Path:
         """Write the weights with the best score so far."""
-        return write_arrays(self.best, variable_values(model) | {"step": np.array(step)})
+        return self._write(self.best, step, model, {"step": np.array(step)})
+
+    def _write(
+        self,
+        path: Path,
+        step: int,
+        model,
+        other: dict[str, np.ndarray] | None = None,
+        then: Callable[[], None] = lambda: None,
+    ) -> Path:
+        """Write the present values and `other` arrays, and call `then`, now or in the thread."""
+        if step != self.step:
+            self.wait()
+        self.step, self.values = step, variable_values(model, self.values)
+        arrays = self.values | (other or {})
+
+        def write():
+            write_arrays(path, arrays)
+            then()
+
+        if self.pool is None:
+            write()
+            self.values = {}
+        else:
+            self.writes.append(self.pool.submit(write))
+        return path
 
     def restore(self, model) -> int:
         """Load the latest sound checkpoint into model and optimizer → its step, 0 if none."""
@@ -83,9 +144,13 @@ def step_of(path: Path) -> int:
     return int(path.stem.rpartition("_")[2])
 
 
-def variable_values(model) -> dict[str, np.ndarray]:
-    """All variables by name."""
-    return {name: np.asarray(variable.numpy()) for name, variable in _variables(model)}
+def variable_values(model, earlier: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+    """Copies of all variables by name; `earlier` copies are used again where they are equal."""
+    values = {}
+    for name, variable in _variables(model):
+        value, old = np.asarray(variable.numpy()), (earlier or {}).get(name)
+        values[name] = value if old is None or not np.array_equal(old, value) else old
+    return values
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> Path:
