@@ -32,7 +32,9 @@ def choose_strategy(name: str = "auto") -> tf.distribute.Strategy:
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
-    devices = [device.name for device in gpus or tf.config.list_logical_devices("CPU")]
+    found = gpus or tf.config.list_logical_devices("CPU")
+    names = [device.name.rpartition("device:")[2] for device in found]
+    devices = list(dict.fromkeys(names))  # of this process, if it is connected to others
     # on CPU the default, collectives, fails with several steps per execution
     operations = None if gpus else tf.distribute.ReductionToOneDevice()
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=operations)

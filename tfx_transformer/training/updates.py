@@ -6,6 +6,7 @@ the first step Keras adds up the batches of all workers, and after each step it 
 along an axis that they do not have. Other models in the process keep Keras's step.
 """
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,9 @@ class Updates:
     def __init__(self, model, accumulate: int, stop: Callable[[], bool] | None):
         self.model, self.accumulate, self.stop = model, accumulate, stop
         self.strategy = model.distribute_strategy
+        if self.strategy.num_replicas_in_sync > 1:
+            for layer in model._flatten_layers():
+                layer._losses = ReplicaLosses()
         self.wants_stop = tf.Variable(0.0, trainable=False)  # of this worker
         options: dict[str, Any] = {"autograph": False, "reduce_retracing": True}
         self.add = tf.function(self._add, **options)
@@ -114,6 +118,26 @@ class Updates:
         model._loss_tracker.update_state(whole, sample_weight=rows)
         found = tape.gradient(scaled, model.trainable_variables, unconnected_gradients="zero")
         return [tf.convert_to_tensor(gradient) for gradient in found]  # dense
+
+
+class ReplicaLosses(threading.local):
+    """The losses of `add_loss` in a layer, those of the own replica only.
+
+    MirroredStrategy traces each replica in a thread. A replica waits for the others inside the
+    model, where a layer takes means over replicas; Keras's list would have the losses of all.
+    """
+
+    def __init__(self) -> None:
+        self.losses: list[tf.Tensor] = []
+
+    def extend(self, losses) -> None:
+        self.losses.extend(losses)
+
+    def clear(self) -> None:
+        self.losses.clear()
+
+    def __getitem__(self, part) -> list[tf.Tensor]:
+        return self.losses[part]
 
 
 def _batch(data) -> tuple:
