@@ -8,6 +8,8 @@ import inspect
 from tfx_transformer.models.attention_cnn import AttentionCNN
 from tfx_transformer.models.base import BaseModel
 from tfx_transformer.models.bert import BERT
+from tfx_transformer.models.bytenet import ByteNet
+from tfx_transformer.models.conv_seq2seq import ConvSeq2Seq
 from tfx_transformer.models.gpt import GPT
 from tfx_transformer.models.mlp_mixer import MLPMixer
 from tfx_transformer.models.pixel_transformer import PixelTransformer
@@ -23,6 +25,8 @@ MODELS = Registry(
     {
         "attention_cnn": AttentionCNN,
         "bert": BERT,
+        "bytenet": ByteNet,
+        "conv_seq2seq": ConvSeq2Seq,
         "gpt": GPT,
         "mlp_mixer": MLPMixer,
         "pixel_transformer": PixelTransformer,

@@ -11,7 +11,8 @@ class Published:
     Args:
         papers: numbers on arXiv, or a title.
         options: arguments with which the variants have the published counts.
-        counts: parameters of the variants; those that are missing are not published.
+        counts: parameters of the variants; those that are missing are not published. Where a paper
+            has sizes only, the tests derive the count from them.
         variant_options: further arguments of single variants.
     """
 
@@ -38,6 +39,14 @@ PUBLISHED = {
             "base": 109_482_240,
             "large": 335_141_888,
         },
+    ),
+    "bytenet": Published(
+        "1610.10099", {"vocab_size": 300}, {"translation": 273_384_300, "language": 159_244_588}
+    ),
+    "conv_seq2seq": Published(
+        "1705.03122",
+        {"vocab_size": 40_000},
+        {"wmt_en_ro": 137_040_960, "wmt_en_de": 209_445_952, "wmt_en_fr": 257_965_120},
     ),
     "gpt": Published(
         "GPT-2, 2019",

@@ -84,6 +84,16 @@ SAMPLES = {
     "RMSNorm": (TOKENS, {"epsilon": 1e-2}),
     "RelativePosition": (HEADS, {"max_distance": 2}),
     "RotaryPosition": (HEADS, {"layout": "halves", "base": 100}),
+    "SequenceConv": (
+        TOKENS,
+        {
+            "dim": 7,
+            "kernel_size": 3,
+            "dilation": 2,
+            "causal": False,
+            "initializer": "he_normal",
+        },
+    ),
     "SinCos2DPosition": ((9, 12), {"base": 100, "combine": "concat", "project": True}),
     "SinusoidalPosition": (
         TOKENS,

@@ -28,6 +28,8 @@ SAMPLES = {
         {"vocab_size": 11, "head": "mlm"},
         {"tokens": SOURCE, "segments": np.array([[0, 0, 1, 1, 0], [0, 1, 1, 0, 0]])},
     ),
+    "bytenet": ({"vocab_size": 11}, TRANSLATE),
+    "conv_seq2seq": ({"vocab_size": 11}, TRANSLATE),
     "gpt": ({"vocab_size": 11}, TOKENS),
     "mlp_mixer": ({"num_classes": 5}, IMAGES),
     "pixel_transformer": ({"num_classes": 5}, IMAGES),
@@ -40,7 +42,7 @@ SAMPLES = {
     "transformer": ({"vocab_size": 11}, TRANSLATE),
     "vit": ({"num_classes": 5}, IMAGES),
 }
-WITHOUT_ATTENTION = {"mlp_mixer"}
+WITHOUT_ATTENTION = {"bytenet", "mlp_mixer"}
 CLASSIFIERS = [name for name, (_, inputs) in SAMPLES.items() if inputs is IMAGES]
 
 
@@ -174,6 +176,8 @@ def test_layer_groups_go_from_the_input_to_the_output(name, model):
 
 ORDERED = [(name, {}) for name in KNOWN] + [
     ("bert", {"head": "classify", "num_classes": 3}),
+    ("bytenet", {"block": "multiplicative"}),
+    ("conv_seq2seq", {"tie": "all"}),
     ("rnn_seq2seq", {"feed": "none", "readout": "combined", "bidirectional": True}),
     ("rnn_seq2seq", {"feed": "none", "attention": None}),
     ("show_attend_tell", {"attention": None}),

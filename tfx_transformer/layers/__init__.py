@@ -11,6 +11,7 @@ from tfx_transformer.layers.attention.multi_head import MultiHeadAttention
 from tfx_transformer.layers.attention.neighborhood import NeighborhoodAttention
 from tfx_transformer.layers.attention.window import WindowAttention
 from tfx_transformer.layers.block import TransformerBlock
+from tfx_transformer.layers.convolution import SequenceConv
 from tfx_transformer.layers.drop_path import DropPath
 from tfx_transformer.layers.embedding import ClassToken, PatchEmbedding, TokenEmbedding
 from tfx_transformer.layers.feed_forward import ACTIVATION, FeedForward
@@ -50,6 +51,7 @@ __all__ = [
     "RMSNorm",
     "RelativePosition",
     "RotaryPosition",
+    "SequenceConv",
     "SinCos2DPosition",
     "SinusoidalPosition",
     "TokenEmbedding",
