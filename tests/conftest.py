@@ -10,6 +10,11 @@ from tfx_transformer.runtime import import_tensorflow
 import_tensorflow()
 
 import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+# Graphs run once in a test: to optimize them takes longer than to run them. The processes that
+# tests start, and so all exports that are loaded in a new process, run optimized graphs.
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 RUNS = (  # trained once for all tests, in one worker
     "run",
@@ -25,6 +30,7 @@ PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "red", "cat", "dog", "big", "##s",
 CLASS_NAMES = ["Katze", "개", "犬", "dog"]
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items):
     """Tests of a file run in the same worker, and all tests of a run; long ones come first."""
     for item in items:

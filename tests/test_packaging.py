@@ -139,12 +139,18 @@ create_model("vit", "test", num_classes=3).save(sys.argv[1] + "/vit.keras")
 """
 
 
+@pytest.fixture(scope="module")
+def saved_models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    assert python("-c", SAVE, str(folder)).returncode == 0
+    return folder
+
+
 @pytest.mark.parametrize("names", ["keras, tfx_transformer", "tfx_transformer, keras"])
-def test_keras_loads_saved_models_after_importing_the_package_alone(names, tmp_path):
-    assert python("-c", SAVE, str(tmp_path)).returncode == 0
+def test_keras_loads_saved_models_after_importing_the_package_alone(names, saved_models):
     code = f"import {names}\n"
     for name in ("sequential", "vit"):
-        code += f"keras.saving.load_model({str(tmp_path / name)!r} + '.keras')\n"
+        code += f"keras.saving.load_model({str(saved_models / name)!r} + '.keras')\n"
     result = python("-c", code)
     assert result.returncode == 0, result.stderr
     if names.startswith("tfx"):

@@ -82,7 +82,7 @@ def serve_compiled(pipeline, folder, max_length=0):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("own, limit", [(20, 0), (80, 20)])
+@pytest.mark.parametrize("own, limit", [pytest.param(20, 0, marks=pytest.mark.serving), (80, 20)])
 def test_after_the_warm_up_no_translator_is_compiled(own, limit, translator, tmp_path):
     """Programs for 2 batch sizes × 2 source lengths.
 

@@ -1,7 +1,8 @@
-"""Trains each recipe of a folder with a strategy: python cells.py FOLDER STRATEGY.
+"""Trains each recipe of a folder with all strategies: python cells.py FOLDER, by two workers.
 
-A process of its own, or one of several with TF_CONFIG: devices are split, and workers connected,
-before the first operation.
+The first worker also trains on one device, and the second on two, so that few processes start.
+"python cells.py FOLDER mirrored_4" is a process of its own. Devices are split, and workers
+connected, before the first operation.
 """
 
 import dataclasses
@@ -85,29 +86,40 @@ def move(folder: Path, recipe, workers: Workers) -> None:
     run.train(recipe, folder)
 
 
-def main(folder: str, strategy: str) -> None:
-    name, _, count = strategy.partition("_")
-    if name == "mirrored":
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        parts = [tf.config.LogicalDeviceConfiguration()] * int(count)
-        tf.config.set_logical_device_configuration(cpu, parts)
-    workers, here = Workers(choose_strategy(name)), Path(folder)
-    run.load_task, run.evaluate = load_task, lambda folder, workers: {}
+def split_cpu(count: int) -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    parts = [tf.config.LogicalDeviceConfiguration()] * count
+    tf.config.set_logical_device_configuration(cpu, parts)
+
+
+def train_all(folder: Path, strategy: str, only: tuple[str, ...] = ()) -> None:
+    """The runs FOLDER/<recipe>_<strategy>."""
     noise = recurrent.gumbel_noise
-    for path in sorted(here.glob("*_*.json")):
-        if count == "4" and path.stem not in ("plain_translation", "accumulate_captioning"):
+    for path in sorted(folder.glob("*_*.json")):
+        if only and path.stem not in only:
             continue
         recurrent.gumbel_noise = noise if path.stem.startswith("random") else no_noise
-        recipe = dataclasses.replace(load_recipe(path), strategy=name)
+        recipe = dataclasses.replace(load_recipe(path), strategy=strategy.partition("_")[0])
         train(recipe, path.with_name(f"{path.stem}_{strategy}"))
-        if workers.count > 1 and path.stem == "plain_translation":
-            move(here / "moved", recipe, workers)
-    if workers.count > 1:
-        found = {"exchanged": exchange(workers), "faults": find_faults()}
-        for title, content in found.items():
-            if workers.is_chief:
-                (here / f"{title}.json").write_text(json.dumps(content))
+    recurrent.gumbel_noise = noise
+
+
+def main(folder: Path, strategy: str) -> None:
+    run.load_task, run.evaluate = load_task, lambda folder, workers: {}
+    if strategy == "mirrored_4":
+        split_cpu(4)
+        return train_all(folder, strategy, ("plain_translation", "accumulate_captioning"))
+    split_cpu(2)
+    workers = Workers(choose_strategy("multiworker"))
+    train_all(folder, "one" if workers.is_chief else "mirrored_2")
+    train_all(folder, "multiworker")
+    recipe = load_recipe(folder / "plain_translation.json")
+    move(folder / "moved", dataclasses.replace(recipe, strategy="multiworker"), workers)
+    found = {"exchanged": exchange(workers), "faults": find_faults()}
+    for title, content in found.items():
+        if workers.is_chief:
+            (folder / f"{title}.json").write_text(json.dumps(content))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Path(sys.argv[1]), (*sys.argv, "")[2])

@@ -68,9 +68,16 @@ def recipe_of(corpus):
 
 @pytest.fixture(scope="session")
 def run(recipe_of, tmp_path_factory):
-    """The folder of a finished run, and its scores."""
+    """The folder of a finished run, and its scores.
+
+    Its graphs are optimized, as in other processes, whose weights are compared with its weights.
+    """
     folder = tmp_path_factory.mktemp("run") / "it"
-    return folder, train(recipe_of(), folder)
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+    try:
+        return folder, train(recipe_of(), folder)
+    finally:
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 COLORS = {"blue": (40, 60, 200), "green": (50, 180, 60), "red": (210, 50, 40)}

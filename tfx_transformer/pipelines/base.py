@@ -128,6 +128,7 @@ class Pipeline(Predictor, tf.Module, abc.ABC):
 
     model: Any
     seeds: Sequence[Any] = ()
+    _core: "Pipeline | None" = None
 
     @abc.abstractmethod
     def signatures(self) -> dict[str, Any]:
@@ -135,7 +136,8 @@ class Pipeline(Predictor, tf.Module, abc.ABC):
 
     def resources(self) -> list[Any]:
         """The tokenizers and seeds that these functions refer to."""
-        return [part for part in vars(self).values() if isinstance(part, tf.Module)] + [*self.seeds]
+        parts = [getattr(self, name) for name in inspect.signature(type(self)).parameters]
+        return [part for part in parts if isinstance(part, tf.Module)] + [*self.seeds]
 
     def options(self) -> dict[str, Any]:
         """The constructor's arguments that are plain data, for export.json."""
@@ -146,14 +148,17 @@ class Pipeline(Predictor, tf.Module, abc.ABC):
         return options
 
     def with_core_ops(self) -> "Pipeline":
-        """The same pipeline with tokenizers that use no op of tensorflow-text."""
+        """The same pipeline with tokenizers that use no op of tensorflow-text; made only once."""
+        if self._core is not None:
+            return self._core
         names = inspect.signature(type(self)).parameters
         parts = {name: getattr(self, name) for name in names if name.endswith("tokenizer")}
         core = {id(part): part.with_core_ops() for part in parts.values()}  # two may be the same
         parts = {name: core[id(part)] for name, part in parts.items()}
         # the size of images is the model's
         options = {name: value for name, value in self.options().items() if name != "image_size"}
-        return type(self)(self.model, **parts, **options)
+        self._core = type(self)(self.model, **parts, **options)
+        return self._core
 
 
 def is_truncated(outputs: dict[str, np.ndarray], row: int) -> bool:
