@@ -1,5 +1,6 @@
 """TensorFlow starts quietly, keeps its memory, and traces functions without AutoGraph."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -79,6 +80,15 @@ def test_memory_is_kept_before_tensorflow_is_imported(monkeypatch):
     monkeypatch.setattr(runtime, "import_tensorflow", lambda: called.append("tensorflow"))
     runtime.start_tensorflow()
     assert called == ["memory", "tensorflow"]
+
+
+def test_packages_are_missing_only_inside():
+    sys.modules.pop("this", None)
+    with runtime.missing_packages("this", "os"):
+        with pytest.raises(ImportError):
+            importlib.import_module("this")
+        importlib.import_module("os")  # already imported: it stays
+    assert importlib.util.find_spec("this") is not None and "os" in sys.modules
 
 
 def test_a_function_is_traced_once_for_all_sizes():

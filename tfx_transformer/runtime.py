@@ -22,7 +22,20 @@ _MALLOC_OPTIONS = {
 def start_tensorflow() -> None:
     """Imports TensorFlow for a command: quietly, and with freed memory kept for reuse."""
     keep_freed_memory()
-    import_tensorflow()
+    with missing_packages("matplotlib", "pandas", "scipy", "sklearn"):  # Keras imports them if any
+        import_tensorflow()
+
+
+@contextlib.contextmanager
+def missing_packages(*names: str):
+    """Inside, packages that are not imported yet cannot be imported: a quarter of the start."""
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 def import_tensorflow() -> None:

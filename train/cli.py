@@ -70,7 +70,6 @@ def list_models(json: bool = False) -> None:
     Args:
         json: print JSON.
     """
-    start_tensorflow()
     from tfx_transformer.train.listing import show
 
     print(show(json))

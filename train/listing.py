@@ -1,17 +1,23 @@
-"""The table of all models: variants, parameters, papers, and supported checkpoints."""
+"""The table of all models: variants, parameters, papers, and supported checkpoints.
+
+It is stored in models.json, because to count parameters takes seconds; a test counts them.
+`python -m tfx_transformer.train.listing` writes it.
+"""
 
 import json
+from pathlib import Path
 from typing import Any
 
-from tfx_transformer.convert.load import LAYOUTS
-from tfx_transformer.models import MODELS, create_model
-from tfx_transformer.models.published import PUBLISHED
-
+STORED = Path(__file__).parent / "models.json"
 TRANSLATORS = {"transformer": ["Marian", "CTranslate2"]}  # checkpoints with tokenizers
 
 
 def rows() -> list[dict[str, Any]]:
-    """One for each variant."""
+    """One for each variant, counted."""
+    from tfx_transformer.convert.load import LAYOUTS
+    from tfx_transformer.models import MODELS, create_model
+    from tfx_transformer.models.published import PUBLISHED
+
     table = []
     for name, kind in MODELS.items():
         published = PUBLISHED[name]
@@ -35,7 +41,7 @@ def rows() -> list[dict[str, Any]]:
 
 def show(as_json: bool = False) -> str:
     """The table, as text or as JSON."""
-    table = rows()
+    table = json.loads(STORED.read_text())
     if as_json:
         return json.dumps(table, indent=2)
     lines = [("model", "variant", "parameters", "with", "weights of", "paper")]
@@ -49,3 +55,8 @@ def show(as_json: bool = False) -> str:
         "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in lines
     ]
     return "\n".join([*(line.rstrip() for line in text), "", "* not published: our own variant"])
+
+
+if __name__ == "__main__":
+    lines = ",\n".join(json.dumps(row) for row in rows())
+    STORED.write_text(f"[\n{lines}\n]\n")

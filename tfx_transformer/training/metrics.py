@@ -1,16 +1,12 @@
 """Metrics of translations and captions: BLEU with its signature, chrF; perplexity."""
 
+import functools
 import math
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
 import sacrebleu
-import sacremoses
-
-# no language: gives the 12,103 tokens that papers report for Multi30k's German test set
-MOSES = sacremoses.MosesTokenizer(lang="any")
-NORMALIZE = sacremoses.MosesPunctNormalizer(lang="any")
 
 
 def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
@@ -78,7 +74,17 @@ def words(text: str) -> str:
 
 def tokenize(text: str) -> str:
     """Lower-case Moses tokens, punctuation separated, joined by spaces."""
-    return MOSES.tokenize(NORMALIZE.normalize(text), return_str=True, escape=False).lower()
+    normalizer, tokenizer = moses()
+    return tokenizer.tokenize(normalizer.normalize(text), return_str=True, escape=False).lower()
+
+
+@functools.cache
+def moses():
+    """Moses' normalizer of punctuation and its tokenizer; the import takes half a second."""
+    import sacremoses
+
+    # no language: gives the 12,103 tokens that papers report for Multi30k's German test set
+    return sacremoses.MosesPunctNormalizer(lang="any"), sacremoses.MosesTokenizer(lang="any")
 
 
 def perplexity(log_prob: float, num_tokens: float) -> float:

@@ -7,8 +7,6 @@ by skin tone. The data is small and needs no download: good for a first run.
 import re
 from collections.abc import Iterator, Sequence
 
-from emoji import EMOJI_DATA, LANGUAGES, STATUS, config
-
 from tfx_transformer.checks import check_choice
 from tfx_transformer.data.splits import SPLITS, assign_split
 
@@ -73,6 +71,8 @@ def emoji_languages(
 
 def _names(languages: Sequence[str], split: str) -> Iterator[list[str]]:
     """The English name of each emoji and its names in `languages`, "" if missing."""
+    from emoji import EMOJI_DATA, LANGUAGES, STATUS, config  # large tables
+
     for language in languages:
         check_choice(*LANGUAGES, language=language)
     check_choice(*SPLITS, split=split)
