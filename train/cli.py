@@ -16,8 +16,7 @@ import tfx_transformer
 from tfx_transformer.checks import missing_package
 from tfx_transformer.files import check_exists, check_new
 from tfx_transformer.runtime import keep_compiled, start_tensorflow
-from tfx_transformer.serving.folders import name_folders
-from tfx_transformer.serving.options import RayOptions, ServingOptions
+from tfx_transformer.serving.options import AccessOptions, RayOptions, ServingOptions, name_folders
 from tfx_transformer.serving.supervisor import listen, supervise
 from tfx_transformer.train.options import NO_OPTIONS, Options, RunFolder, given
 from tfx_transformer.train.parsing import (
@@ -30,7 +29,7 @@ from tfx_transformer.train.parsing import (
 )
 from tfx_transformer.train.tasks import load_commands
 
-SERVING_OPTIONS, RAY_OPTIONS = ServingOptions(), RayOptions()
+SERVING_OPTIONS, ACCESS_OPTIONS, RAY_OPTIONS = ServingOptions(), AccessOptions(), RayOptions()
 LAUNCH = """Train with several processes on this machine: launch [OPTIONS] train RECIPE …
 
 The logs of the workers are in the folder `workers` of the run; the first one is also shown. If a
@@ -231,11 +230,9 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8501,
     grpc_port: int = 8500,
-    token: str | None = None,
-    log_text: bool = False,
-    cors_origin: tuple[str, ...] = (),
     engine: Literal["local", "ray"] = "local",
     options: Annotated[ServingOptions, tyro.conf.arg(name="")] = SERVING_OPTIONS,
+    access: Annotated[AccessOptions, tyro.conf.arg(name="")] = ACCESS_OPTIONS,
     ray: Annotated[RayOptions, tyro.conf.arg(name="")] = RAY_OPTIONS,
 ) -> None:
     """Serve models over HTTP and gRPC, as TensorFlow Serving does, with a page to try them.
@@ -248,12 +245,9 @@ def serve(
         host: the address to listen at; 0.0.0.0 listens at all addresses of this machine.
         port: the port for HTTP.
         grpc_port: the port for gRPC; 0 turns gRPC off. The engine ray has no gRPC.
-        token: requests must have it, in the header Authorization: Bearer TOKEN. It can also be set
-            by the environment variable TFX_TRANSFORMER_TOKEN. Without it all are accepted.
-        log_text: log the content of requests.
-        cors_origin: origins whose pages may call the server, such as https://example.org.
         engine: one process here, or replicas on Ray: the cluster of RAY_ADDRESS, or this machine.
         options: batches and limits.
+        access: who may call the server, and what is logged.
         ray: options of the engine ray.
     """
     folders = name_folders(models)
@@ -264,9 +258,7 @@ def serve(
             raise missing_package("serve", package.replace("tensorflow_s", "tensorflow-s"), "serve")
     if engine == "ray" and importlib.util.find_spec("ray") is None:
         raise missing_package("engine=ray", "ray[serve]", "ray")
-    token = os.environ.get("TFX_TRANSFORMER_TOKEN") if token is None else token
-    if token is not None and not token.strip():  # a variable that was meant to be set
-        raise ValueError("token and TFX_TRANSFORMER_TOKEN must not be empty")
+    access = access.with_environment()
     listener = listen(host, port)
     ready = supervise() if engine == "local" else None  # from here on in a child process
     keep_compiled()
@@ -279,9 +271,9 @@ def serve(
         from tfx_transformer.serving.ray import build, run
 
         listener.close()  # the port is free: Ray listens
-        run(build(folders, options, ray, load, token, log_text, cors_origin), host, port, ray)
+        run(build(folders, options, ray, load, access.at(host)), host, port, ray)
     else:
-        serve(listener, folders, options, load, ready, grpc_port, token, log_text, cors_origin)
+        serve(listener, folders, options, load, ready, grpc_port, access)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -15,7 +15,7 @@ from tfx_transformer import __version__
 from tfx_transformer import export as package
 from tfx_transformer.export import FORMATS, export, export_version, is_export, load
 from tfx_transformer.pipelines import PIPELINES
-from tfx_transformer.serving.answers import largest_count
+from tfx_transformer.serving.responses import largest_count
 from tfx_transformer.serving.signatures import concrete_functions, read_signature
 
 TOKENIZERS = dict.fromkeys(PIPELINES, {"tokenizer": "core"}) | {

@@ -17,9 +17,9 @@ from tfx_transformer.pipelines.base import GeneratedText
 from tfx_transformer.runtime import graph
 from tfx_transformer.serving.app import create_app
 from tfx_transformer.serving.errors import NotFound, Overloaded, Unavailable
-from tfx_transformer.serving.inputs import check_inputs
 from tfx_transformer.serving.model import ServedModel
-from tfx_transformer.serving.options import ServingOptions
+from tfx_transformer.serving.options import AccessOptions, ServingOptions
+from tfx_transformer.serving.signatures import check_inputs
 
 
 class Toy(tf.Module):
@@ -101,8 +101,16 @@ def serve(toy):
         model.close()
 
 
-GENERATED = {"text": tf.string, "score": tf.float32, "n_best": tf.string, "pieces": tf.string}
+GENERATED = {
+    "text": tf.string,
+    "score": tf.float32,
+    "n_best": tf.string,
+    "n_best_score": tf.float32,
+}
+GENERATED |= {"pieces": tf.string}
+ALIGNED = {"source_pieces": tf.string, "alignment": tf.float32, "truncated": tf.bool}
 CLASSES = {"labels": tf.string, "scores": tf.float32}
+READ = {"is_readable": tf.bool}
 POOL = ThreadPoolExecutor(8)
 
 
@@ -180,17 +188,29 @@ def add(a, b):
 
 FUNCTIONS = {  # kind: signatures, each with the types of inputs and outputs
     "translator": {
-        "serving_default": (translate, {"text": tf.string}, GENERATED | {"alignment": tf.float32}),
-        "explain": (explain, {"text": tf.string}, GENERATED | {"alignment": tf.float32}),
+        "serving_default": (translate, {"text": tf.string}, GENERATED | ALIGNED),
+        "explain": (explain, {"text": tf.string}, GENERATED | ALIGNED | {"attention": tf.float32}),
         "add": (add, {"a": tf.float32, "b": tf.int32}, {"sum": tf.float32}),
     },
     "classifier": {
-        "serving_default": (classify, {"image": tf.string}, CLASSES),
-        "explain": (rollout, {"image": tf.string}, CLASSES),
+        "serving_default": (classify, {"image": tf.string}, CLASSES | READ),
+        "explain": (rollout, {"image": tf.string}, CLASSES | READ | {"rollout": tf.float32}),
     },
-    "captioner": {"serving_default": (caption, {"image": tf.string}, GENERATED)},
-    "text_classifier": {"serving_default": (classify_text, {"text": tf.string}, CLASSES)},
-    "generator": {"serving_default": (translate, {"text": tf.string}, GENERATED)},
+    "captioner": {
+        "serving_default": (
+            caption,
+            {"image": tf.string},
+            GENERATED | READ | {"weights": tf.float32},
+        )
+    },
+    "text_classifier": {
+        "serving_default": (
+            classify_text,
+            {"text": tf.string},
+            CLASSES | {"truncated": tf.bool},
+        )
+    },
+    "generator": {"serving_default": (translate, {"text": tf.string}, GENERATED | ALIGNED)},
 }
 
 
@@ -296,9 +316,11 @@ def client(repository):
 
 @pytest.fixture
 def make_client(repository):
-    return lambda **options: Client(
-        create_app(repository, options.pop("serving", ServingOptions(deadline=5)), **options)
-    )
+    def make(serving=None, **access):
+        serving = serving or ServingOptions(deadline=5)
+        return Client(create_app(repository, serving, AccessOptions(**access)))
+
+    return make
 
 
 @pytest.fixture

@@ -164,7 +164,7 @@ def test_a_text_has_a_deadline_before_its_first_part(stream, client, repository)
     request = {"text": "a", "stream": stream}
     answer = client.post("/generate", request, headers={"X-Request-Timeout": "0.05"})
     model.may_run.set()
-    assert answer.status_code == 504 and client.app.state.traffic.count == 0
+    assert answer.status_code == 504 and client.app.state.active.count == 0
 
 
 def test_an_error_after_the_first_part_is_the_last_event(client, repository, overloaded):

@@ -11,7 +11,7 @@ def test_health_and_readiness(client, repository):
 
 
 def test_a_server_that_stops_is_not_ready_and_refuses_requests(client):
-    client.app.state.traffic.is_draining = True
+    client.app.state.active.is_draining = True
     assert (client.get("/readyz").status_code, client.get("/readyz").text) == (503, "draining\n")
     for path in ("/translate", "/generate", "/v1/models/translator:predict"):
         answer = client.post(path, {"text": "a"})
@@ -43,7 +43,7 @@ def test_every_file_of_the_page_is_there_without_a_token(make_client):
 def test_other_origins_are_refused_unless_they_are_named(client, make_client):
     origin = {"Origin": "https://other.example"}
     assert "access-control-allow-origin" not in client.get("/models", headers=origin).headers
-    open_ = make_client(cors_origins=["https://other.example"], token="sesame")
+    open_ = make_client(cors_origin=("https://other.example",), token="sesame")
     asked = origin | {"Access-Control-Request-Method": "POST"}
     preflight = open_("OPTIONS", "/translate", headers=asked)
     assert preflight.headers["access-control-allow-origin"] == "https://other.example"

@@ -1,4 +1,4 @@
-"""Mutated requests: only answers and errors of the client, and memory stays flat."""
+"""Mutated requests of HTTP and gRPC: only answers and errors of the client, and memory is flat."""
 
 import asyncio
 import json
@@ -6,9 +6,16 @@ import random
 import resource
 import tracemalloc
 
+import grpc
+import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest
+from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
+from tensorflow_serving.apis.predict_pb2 import PredictRequest
 
 from tfx_transformer.serving.app import create_app
+from tfx_transformer.serving.grpc_server import create_grpc_server
 from tfx_transformer.serving.options import ServingOptions
 
 IMAGE = "iVBORw0KGgo="
@@ -143,9 +150,12 @@ async def fuzz(app, seeds):
     return statuses
 
 
-@pytest.mark.parametrize(
+COUNTS = pytest.mark.parametrize(
     "count", [500, pytest.param(10_000, marks=pytest.mark.serving)], ids=["some", "many"]
 )
+
+
+@COUNTS
 def test_mutated_requests_are_answered_or_refused(repository, count):
     app = create_app(repository, ServingOptions(deadline=5, max_body=0.1))
     asyncio.run(fuzz(app, range(count // 2)))
@@ -157,4 +167,71 @@ def test_mutated_requests_are_answered_or_refused(repository, count):
     assert statuses[200] > count / 20 and statuses[400] > count / 10
     assert kept < 2e6, f"{kept} bytes are still used"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
-    assert app.state.traffic.count == app.state.traffic.bytes == 0
+    assert app.state.active.count == app.state.active.bytes == 0
+
+
+PREDICTION, STATUS = "/tensorflow.serving.PredictionService/", grpc.StatusCode
+REFUSED = {STATUS.INVALID_ARGUMENT, STATUS.NOT_FOUND, STATUS.UNIMPLEMENTED}
+TENSORS = [
+    *(["a b", ""], [b"\xff"], [["a"]], "a", [], [1, 2], [[1.5, 2.0]], [True], 7),
+    *(np.zeros((2, 2), "float32"), np.ones(2, "int32"), np.full(300, "a", object), [2**40]),
+]
+
+
+def valid_call(rng):
+    """A method and its request, which fits the model or not."""
+    method = rng.choice(["Predict", "Predict", "Predict", "GetModelMetadata", "GetModelStatus"])
+    kinds = {"Predict": PredictRequest, "GetModelMetadata": GetModelMetadataRequest}
+    request = kinds.get(method, GetModelStatusRequest)()
+    spec = request.model_spec
+    spec.name = rng.choice(["translator"] * 6 + ["classifier", "", "x" * 2000])
+    if rng.random() < 0.2:
+        spec.version.value = rng.choice([3, 4, -1, 2**62])
+    elif rng.random() < 0.2:
+        spec.version_label = rng.choice(["stable", "x"])
+    if method == "GetModelMetadata":
+        request.metadata_field.extend(rng.choice([["signature_def"], [], ["x", "y"]]))
+    if method == "Predict":
+        spec.signature_name = rng.choice(["", "", "", "add", "explain", "x"])
+        for name in rng.choice([["text"], ["text"], ["a", "b"], ["text", "x"], []]):
+            tensor = tf.make_tensor_proto(TENSORS[0 if rng.random() < 0.5 else rng.randrange(13)])
+            if rng.random() < 0.1:
+                tensor.dtype = rng.randrange(130)
+            if rng.random() < 0.1:
+                tensor.tensor_shape.dim.add(size=rng.choice([-1, 0, 3, 2**40]))
+            request.inputs[name].CopyFrom(tensor)
+    path = PREDICTION if method != "GetModelStatus" else "/tensorflow.serving.ModelService/"
+    return path + method, request.SerializeToString()
+
+
+def mutate_call(seed):
+    """Method and message of a call that is wrong in some way, or not."""
+    rng = random.Random(seed)
+    method, message = valid_call(rng)
+    for _ in range(rng.choice([0, 0, 1, 3])):
+        at, size = rng.randrange(len(message) + 1), rng.randint(0, 4)
+        message = message[:at] + rng.randbytes(rng.randint(0, 4)) + message[at + size :]
+    if rng.random() < 0.03:
+        method = rng.choice([PREDICTION, PREDICTION + "Classify", "/x/Predict"])
+    return method, message
+
+
+@COUNTS
+def test_mutated_calls_of_grpc_are_answered_or_refused(repository, count):
+    server = create_grpc_server(repository, ServingOptions(deadline=5, max_body=0.1))
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    codes: dict[grpc.StatusCode, int] = {}
+    with grpc.insecure_channel(address) as channel:
+        for seed in range(count):
+            method, message = mutate_call(seed)
+            try:
+                channel.unary_unary(method)(message, timeout=10)
+                code = STATUS.OK
+            except grpc.RpcError as error:
+                code = error.code()
+                assert code in REFUSED and error.details(), (seed, code, error.details())
+                assert "internal error" not in error.details()
+            codes[code] = codes.get(code, 0) + 1
+    server.stop(5).wait()
+    assert codes[STATUS.OK] > count / 20 and codes[STATUS.INVALID_ARGUMENT] > count / 10

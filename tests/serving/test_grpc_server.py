@@ -127,6 +127,7 @@ def start():
         servers.append((server, repository))
         channels.append(grpc.insecure_channel(f"127.0.0.1:{port}"))
         predictions = prediction_service_pb2_grpc.PredictionServiceStub(channels[-1])
+        predictions.channel = channels[-1]
         models = model_service_pb2_grpc.ModelServiceStub(channels[-1])
         return repository, predictions, models, server
 
@@ -347,6 +348,58 @@ def test_a_message_above_the_limit_is_refused(start):
     assert predictions.Predict(make_request(), timeout=FINISHED).outputs
 
 
+def test_all_messages_together_are_bounded(start):
+    """Eight of the largest size may wait for their answers."""
+    repository, predictions, _, _ = start(max_body=0.1)
+    large = make_request(["wait", "x" * 90_000])
+    waiting = [predictions.Predict.future(large) for _ in range(8)]
+    wait_for(lambda: repository.model.waiting == 8)
+    code, message = fail(predictions.Predict, large)
+    assert code is STATUS.RESOURCE_EXHAUSTED and "messages of the waiting calls" in message
+    assert predictions.Predict(make_request(), timeout=FINISHED).outputs
+    repository.model.release.set()
+    assert all(call.result(FINISHED).outputs for call in waiting)
+    assert predictions.Predict(large, timeout=FINISHED).outputs
+
+
+def test_a_client_that_does_not_send_its_message_is_given_up(start):
+    """Eight of them would stop all calls."""
+    _, predictions, _, _ = start(deadline=0.3)
+    silent = threading.Event()
+
+    def nothing():
+        silent.wait(FINISHED)
+        yield b""
+
+    method = predictions.channel.stream_unary("/tensorflow.serving.PredictionService/Predict")
+    calls = [method.future(nothing(), timeout=FINISHED) for _ in range(8)]
+    for call in calls:
+        assert call.exception(FINISHED).code() is STATUS.CANCELLED
+    assert predictions.Predict(make_request(), timeout=FINISHED).outputs
+    silent.set()
+
+
+def test_inputs_of_other_names_are_not_read(start):
+    """Each of them can stand for an array of the largest size."""
+    _, predictions, _, _ = start()
+    large = tf.make_tensor_proto(0.0, tf.float32, [7_000_000])  # a few bytes
+    request = make_request()
+    for i in range(1000):
+        request.inputs[f"x{i}"].CopyFrom(large)
+    code, message = fail(predictions.Predict, request)
+    assert code is STATUS.INVALID_ARGUMENT and message.startswith("inputs must be text; got ")
+
+
+def test_compressed_messages_are_refused(start):
+    """They could be decompressed to a thousand times the largest size."""
+    _, predictions, _, _ = start(max_body=0.1)
+    options = {"compression": grpc.Compression.Gzip}
+    code, _ = fail(predictions.Predict, make_request(["x" * 1_000_000]), **options)
+    assert code in (STATUS.UNIMPLEMENTED, STATUS.RESOURCE_EXHAUSTED)
+    code, message = fail(predictions.Predict, make_request(["x" * 10_000]), **options)
+    assert code is STATUS.UNIMPLEMENTED and "gzip" in message
+
+
 def test_too_many_calls_are_refused_at_once(start):
     repository, predictions, _, _ = start(max_waiting=1)
     waiting = [predictions.Predict.future(make_request(["wait"])) for _ in range(9)]
@@ -384,11 +437,9 @@ def test_calls_are_logged_without_their_texts_and_counted(start, caplog):
     _, call = predictions.Predict.with_call(make_request(), FINISHED, metadata)
     assert dict(call.trailing_metadata())["x-request-id"] == "my-id.1"
     fail(predictions.Predict, make_request(name="other"), metadata=[("x-request-id", "a b")])
-    fail(predictions.Classify, classification_pb2.ClassificationRequest())
-    first, second, third = (record.getMessage() for record in caplog.records)
+    first, second = (record.getMessage() for record in caplog.records)
     assert re.fullmatch(r"gRPC Predict OK \d+\.\d ms my-id\.1", first)
     assert re.fullmatch(r"gRPC Predict NOT_FOUND \d+\.\d ms [0-9a-f]{32}", second)
-    assert third.startswith("gRPC unsupported UNIMPLEMENTED")
     shown = metrics.show().decode()
     for model, status in (("capitals", "OK"), ("", "NOT_FOUND")):
         labels = f'method="gRPC",model="{model}",path="Predict"'

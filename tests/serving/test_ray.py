@@ -14,7 +14,7 @@ import warnings
 import pytest
 
 from tfx_transformer.export import export
-from tfx_transformer.serving.options import RayOptions, ServingOptions
+from tfx_transformer.serving.options import AccessOptions, RayOptions, ServingOptions
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of Ray, about Pydantic
@@ -51,10 +51,10 @@ def test_arguments_of_serve_run_are_strings(tmp_path, monkeypatch):
     (tmp_path / "one").mkdir()
     models = f"{tmp_path / 'one'},other={tmp_path}"
     made = deployment(app({"models": models, "replicas": "2", "deadline": "9", "poll": "0"}))
-    folders, options, _, web = made.init_args
+    folders, options, _, access = made.init_args
     assert folders == {"one": tmp_path / "one", "other": tmp_path}
     assert made.num_replicas == 2 and options == ServingOptions(deadline=9.0, poll=0.0)
-    assert web["token"] == "secret"
+    assert access == AccessOptions("secret")
 
 
 def test_bad_arguments_of_serve_run_are_named(tmp_path):

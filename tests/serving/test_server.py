@@ -38,7 +38,7 @@ def running(repository):
     """A server in a thread, with fake models: its address and itself."""
     app = create_app(repository, ServingOptions(deadline=5, max_body=0.1))
     server = DrainingServer(
-        uvicorn.Config(app, log_config=None, lifespan="off", ws="none"), app.state.traffic
+        uvicorn.Config(app, log_config=None, lifespan="off", ws="none"), app.state.active
     )
     listener = listen("127.0.0.1", 0)
     address = f"http://{show_address(listener)}"
@@ -61,7 +61,7 @@ def test_a_stop_waits_for_requests_in_flight_and_refuses_new_ones(running, repos
         target=lambda: answers.append(httpx.post(f"{address}/translate", **post))
     )
     thread.start()
-    wait_until(lambda: server.traffic.count == 1)
+    wait_until(lambda: server.active.count == 1)
     server.handle_exit(signal.SIGTERM, None)
     assert httpx.get(f"{address}/readyz").status_code == 503
     refused = httpx.post(f"{address}/translate", **post)
@@ -88,7 +88,7 @@ def test_a_client_that_leaves_frees_its_place(running, repository, wait_until):
     model.may_run.clear()
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{address}/translate", json={"text": "a"}, timeout=0.2)
-    wait_until(lambda: server.traffic.count == 0)
+    wait_until(lambda: server.active.count == 0)
     assert not model.may_run.is_set()
 
 
@@ -105,7 +105,7 @@ def test_a_stream_ends_when_its_client_leaves(running, repository, wait_until):
     repository.models["generator"].stream = stream
     with httpx.stream("POST", f"{address}/generate", json={"text": "a"}) as answer:
         assert next(answer.iter_lines()) == 'data: {"text":"word "}'
-    wait_until(lambda: server.traffic.count == 0)
+    wait_until(lambda: server.active.count == 0)
     count = len(made)
     time.sleep(0.1)
     assert len(made) <= count + 1 < 1000
@@ -124,7 +124,7 @@ def test_a_text_is_not_generated_for_a_client_that_left(running, repository, wai
     repository.models["generator"].stream = stream
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{address}/generate", json={"text": "a", "stream": False}, timeout=0.2)
-    wait_until(lambda: server.traffic.count == 0)
+    wait_until(lambda: server.active.count == 0)
     count = len(made)
     time.sleep(0.1)
     assert len(made) <= count + 1 < 1000

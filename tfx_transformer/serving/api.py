@@ -13,20 +13,25 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
-from tfx_transformer.serving import answers, schemas
+from tfx_transformer.serving import responses, schemas
 from tfx_transformer.serving.errors import InvalidRequest, NotFound, ServingError, Unavailable
-from tfx_transformer.serving.requests import deadline_of, parse_json, read_body
+from tfx_transformer.serving.requests import (
+    ActiveRequests,
+    deadline_of,
+    offload,
+    parse_json,
+    read_body,
+)
 from tfx_transformer.serving.rest import count_values, encode, json_response
-from tfx_transformer.serving.traffic import Traffic, offload
 
 PREDICT: dict[str, tuple[Any, Any, Callable]] = {  # path: request, answer, what shows the outputs
     "/translate": (
         schemas.TranslateRequest,
         schemas.TranslateAnswer,
-        answers.show_translations,
+        responses.show_translations,
     ),
-    "/classify": (schemas.ClassifyRequest, schemas.ClassifyAnswer, answers.show_predictions),
-    "/caption": (schemas.CaptionRequest, schemas.CaptionAnswer, answers.show_captions),
+    "/classify": (schemas.ClassifyRequest, schemas.ClassifyAnswer, responses.show_predictions),
+    "/caption": (schemas.CaptionRequest, schemas.CaptionAnswer, responses.show_captions),
 }
 GENERATE = (schemas.GenerateRequest, schemas.GenerateAnswer)
 READABLE = "a JPEG, PNG, GIF, BMP or WebP file"
@@ -34,7 +39,7 @@ IMAGES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"RIFF")  # how such file
 KINDS = {"/translate": "translator", "/caption": "captioner", "/generate": "generator"}
 
 
-def create_router(repository: Any, traffic: Traffic) -> APIRouter:
+def create_router(repository: Any, active: ActiveRequests) -> APIRouter:
     """Routes for all models of a `Repository`."""
     router = APIRouter()
 
@@ -45,17 +50,17 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
 
     def add(path: str, schema: Any, answer: Any, show: Callable) -> None:
         async def handle(request: Request) -> Response:
-            with traffic.request() as take:
-                deadline = deadline_of(request, traffic.options)
-                asked, image = await read(request, schema, traffic.max_body, take, deadline)
+            with active.request() as take:
+                deadline = deadline_of(request, active.options)
+                asked, image = await read(request, schema, active.max_body, take, deadline)
                 model = choose(repository, asked.model, kind_for(path, asked))
                 request.state.model = model.name
-                answers.check_count(model, asked)
-                signature = answers.find_signature(model, asked)
+                responses.check_count(model, asked)
+                signature = responses.find_signature(model, asked)
                 items = [image] if image is not None else read_items(asked)
-                inputs = answers.make_inputs(model, signature, items)
+                inputs = responses.make_inputs(model, signature, items)
                 future = model.submit(inputs, signature, deadline)
-                outputs = await traffic.wait(future, deadline, request.receive)
+                outputs = await active.wait(future, deadline, request.receive)
                 if image is not None and not outputs.get("is_readable", [True])[0]:
                     raise InvalidRequest(f"the body must be {READABLE}; it cannot be read")
                 size = count_values(outputs)
@@ -74,21 +79,21 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
 
         Events are `{"text": "part"}`, and at the end `{"done": true, "text": "…"}`.
         """
-        with traffic.request() as take:
-            deadline = deadline_of(request, traffic.options)
-            asked, _ = await read(request, GENERATE[0], traffic.max_body, take, deadline)
+        with active.request() as take:
+            deadline = deadline_of(request, active.options)
+            asked, _ = await read(request, GENERATE[0], active.max_body, take, deadline)
             model = choose(repository, asked.model, KINDS["/generate"])
             request.state.model = model.name
-            stream = traffic.stream(
+            stream = active.stream(
                 functools.partial(model.stream, asked.text, asked.max_length, deadline)
             )
             # an error before the first part has its own status
             work = asyncio.ensure_future(anext(stream, None) if asked.stream else join(stream))
-            found = await traffic.wait(work, deadline, request.receive)
+            found = await active.wait(work, deadline, request.receive)
             if not asked.stream:
                 return json_response(about(model) | {"text": found})
         headers = {"Cache-Control": "no-store"}
-        content = events(traffic, about(model), found, stream)
+        content = events(active, about(model), found, stream)
         return StreamingResponse(content, media_type="text/event-stream", headers=headers)
 
     return router
@@ -99,11 +104,11 @@ async def join(stream: AsyncIterator[str]) -> str:
 
 
 async def events(
-    traffic: Traffic, start: dict[str, Any], first: str | None, stream: Any
+    active: ActiveRequests, start: dict[str, Any], first: str | None, stream: Any
 ) -> AsyncIterator[bytes]:
     """Server-sent events of the parts of a text; an error is the last event."""
     whole, part = [], first
-    traffic.count += 1
+    active.count += 1
     try:
         while part is not None:
             whole.append(part)
@@ -113,7 +118,7 @@ async def events(
     except ServingError as error:
         yield event({"error": str(error)})
     finally:
-        traffic.count -= 1
+        active.count -= 1
         await stream.aclose()
 
 
@@ -157,7 +162,7 @@ def explain(error: ValidationError, schema: Any, fields: dict[str, Any]) -> str:
 def read_items(asked: Any) -> list[Any]:
     """The texts, or the bytes of the images."""
     text = getattr(asked, "text", None)
-    return answers.read_images(asked.image) if text is None else answers.as_list(text)
+    return responses.read_images(asked.image) if text is None else responses.as_list(text)
 
 
 def kind_for(path: str, asked: Any) -> str:
@@ -209,10 +214,10 @@ def show_model(repository: Any, name: str) -> dict[str, Any]:
             "kind": model.kind,
             "version": model.version,
             "state": "AVAILABLE",
-            "explains": answers.EXPLAIN in model.signatures or model.kind == "captioner",
+            "explains": responses.EXPLAIN in model.signatures or model.kind == "captioner",
             "streams": model.kind == "generator",
         }
-        | answers.largest_count(model)
+        | responses.largest_count(model)
         | {name: model.options[name] for name in shown if name in model.options}
     )
 

@@ -1,6 +1,5 @@
 """The HTTP application: TensorFlow Serving's REST API, the friendly API, health, metrics, page."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,12 @@ from tfx_transformer import __version__
 from tfx_transformer.serving import api, rest
 from tfx_transformer.serving.docs import show_docs
 from tfx_transformer.serving.errors import ServingError, TooLarge
-from tfx_transformer.serving.gate import Gate
 from tfx_transformer.serving.metrics import CONTENT_TYPE, Metrics
-from tfx_transformer.serving.options import ServingOptions
-from tfx_transformer.serving.traffic import Traffic
+from tfx_transformer.serving.middleware import RequestMiddleware
+from tfx_transformer.serving.options import AccessOptions, ServingOptions
+from tfx_transformer.serving.requests import ActiveRequests
 
+OPEN = AccessOptions()
 PAGE = Path(__file__).parent / "page"
 POLICY = (  # pages load nothing from elsewhere, and run no scripts but their own files
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
@@ -29,9 +29,7 @@ POLICY = (  # pages load nothing from elsewhere, and run no scripts but their ow
 def create_app(
     repository: Any,
     options: ServingOptions,
-    token: str | None = None,
-    log_text: bool = False,
-    cors_origins: Sequence[str] = (),
+    access: AccessOptions = OPEN,
     metrics: Metrics | None = None,
 ) -> FastAPI:
     """The application for all models of a `Repository`, which the caller starts and closes.
@@ -39,9 +37,7 @@ def create_app(
     Args:
         repository: the models.
         options: limits and times.
-        token: a bearer token that all requests need, except those for health and the page.
-        log_text: whether the content of requests is logged.
-        cors_origins: origins whose pages may call this server.
+        access: who may call the server. Health and the files of the page need no token.
         metrics: those that observe the repository; new ones if None.
     """
     app = FastAPI(
@@ -52,11 +48,11 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    traffic = app.state.traffic = Traffic(options)
+    active = app.state.active = ActiveRequests(options)
     metrics = metrics or Metrics()
     metrics.watch(repository)
-    app.include_router(rest.create_router(repository, traffic))
-    app.include_router(api.create_router(repository, traffic))
+    app.include_router(rest.create_router(repository, active))
+    app.include_router(api.create_router(repository, active))
 
     @app.get("/healthz")
     async def healthz() -> Response:
@@ -66,8 +62,8 @@ def create_app(
     @app.get("/readyz")
     async def readyz() -> Response:
         """Whether all models are loaded and warm, and the server does not stop."""
-        if traffic.is_draining or not repository.is_ready:
-            state = "draining" if traffic.is_draining else "loading"
+        if active.is_draining or not repository.is_ready:
+            state = "draining" if active.is_draining else "loading"
             return Response(state + "\n", 503, {"Retry-After": "1"}, "text/plain")
         return Response("ready\n", media_type="text/plain")
 
@@ -91,11 +87,11 @@ def create_app(
     app.mount("/static", StaticFiles(directory=PAGE))
     app.add_exception_handler(ServingError, show_error)
     app.add_exception_handler(HTTPException, show_http_error)
-    app.add_middleware(Gate, metrics=metrics, token=token, log_text=log_text)
-    if cors_origins:
+    app.add_middleware(RequestMiddleware, metrics=metrics, access=access)
+    if access.cors_origin:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(cors_origins),
+            allow_origins=list(access.cors_origin),
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
             expose_headers=["X-Request-Id", "Retry-After"],

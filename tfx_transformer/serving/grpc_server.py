@@ -9,41 +9,51 @@
 A client of TensorFlow Serving, with the stubs of tensorflow-serving-api, works unchanged.
 """
 
+import contextlib
 import functools
-import hmac
 import logging
 import math
-import re
+import threading
 import time
-import uuid
+from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
 import grpc
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    model_service_pb2_grpc,
-    predict_pb2,
-    prediction_service_pb2_grpc,
+from tensorflow_serving.apis.get_model_metadata_pb2 import (
+    GetModelMetadataRequest,
+    GetModelMetadataResponse,
+    SignatureDefMap,
 )
+from tensorflow_serving.apis.get_model_status_pb2 import (
+    GetModelStatusRequest,
+    GetModelStatusResponse,
+)
+from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
 from tfx_transformer.serving.errors import (
     DeadlineExceeded,
     InvalidRequest,
     NotFound,
+    Overloaded,
     ServingError,
     Unavailable,
 )
 from tfx_transformer.serving.options import ServingOptions
+from tfx_transformer.serving.requests import BODIES, has_token, request_id
+from tfx_transformer.serving.signatures import check_names
 
+REQUESTS: dict[str, dict[str, Any]] = {  # of the methods of each service
+    "PredictionService": {"Predict": PredictRequest, "GetModelMetadata": GetModelMetadataRequest},
+    "ModelService": {"GetModelStatus": GetModelStatusRequest},
+}
 DEFAULT_SIGNATURE = "serving_default"
 METADATA = "signature_def"  # the only field that TensorFlow Serving has
 MEGABYTE = 1e6
-SANE_ID = re.compile(rb"[\w.:-]{1,128}", re.ASCII)
 MESSAGE = 1000  # characters of an error, which may have names from the request
 OTHER_CALLS = 8  # threads for calls that are no predictions, also when those fill all others
 
@@ -67,15 +77,17 @@ def create_grpc_server(
         options=[
             ("grpc.max_receive_message_length", int(options.max_body * MEGABYTE)),
             ("grpc.max_send_message_length", -1),
+            # the limit of a message would not hold for what it is decompressed to
+            ("grpc.compression_enabled_algorithms_bitset", 1),
             ("grpc.so_reuseport", 0),  # a port in use is an error
         ],
         maximum_concurrent_rpcs=threads,  # others are refused at once
     )
-    arguments = repository, options, token, metrics
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-        PredictionService(*arguments), server
-    )
-    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(*arguments), server)
+    calls = Calls(repository, options, token, metrics)
+    for service, requests in REQUESTS.items():
+        handlers = {name: calls.handler(name, kind) for name, kind in requests.items()}
+        name = f"tensorflow.serving.{service}"
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
     return server
 
 
@@ -83,70 +95,85 @@ class Unauthenticated(ServingError):
     code = "UNAUTHENTICATED"
 
 
-class Unimplemented(ServingError):
-    code = "UNIMPLEMENTED"
+class Calls:
+    """The methods of both services; arguments as in `create_grpc_server`.
 
-
-class Service:
-    """What calls of both services share; arguments as in `create_grpc_server`."""
-
-    def __init__(self, repository, options: ServingOptions, token: str | None, metrics: Any):
-        self.repository, self.options, self.metrics = repository, options, metrics
-        self.authorization = None if token is None else f"Bearer {token}".encode()
-
-    def check(self, metadata: dict[str, str]) -> None:
-        given = metadata.get("authorization", "").encode()
-        if self.authorization and not hmac.compare_digest(given, self.authorization):
-            raise Unauthenticated("the bearer token is missing or wrong")
-
-
-def answer(method):
-    """A call with its status code, a line in the log, and metrics.
-
-    The reason of a defect is only logged.
+    Few messages are received at the same time, and all messages together are bounded, until their
+    calls are answered. Therefore the handlers are those of streams: they ask for a message, which
+    looks the same to a client.
     """
 
-    @functools.wraps(method)
-    def call(self, request, context):
-        start, code, message = time.perf_counter(), "OK", ""
+    def __init__(self, repository, options: ServingOptions, token: str | None, metrics: Any):
+        self.repository, self.options = repository, options
+        self.token, self.metrics = token, metrics
+        self.max_message = int(options.max_body * MEGABYTE)
+        self.receivers, self.lock, self.bytes = threading.Semaphore(BODIES), threading.Lock(), 0
+
+    def handler(self, name: str, kind: type) -> grpc.RpcMethodHandler:
+        return grpc.stream_unary_rpc_method_handler(
+            functools.partial(self.answer, name, kind),
+            response_serializer=lambda response: response.SerializeToString(),
+        )
+
+    def answer(self, name: str, kind: type, messages: Iterator[bytes], context):
+        """A call with its status code, a line in the log, and metrics.
+
+        The reason of a defect is only logged.
+        """
+        start, code, message, model = time.perf_counter(), "OK", "", ""
         metadata = dict(context.invocation_metadata())
-        identity = metadata.get("x-request-id", "").encode()
-        identity = identity.decode() if SANE_ID.fullmatch(identity) else uuid.uuid4().hex
+        identity = request_id(str(metadata.get("x-request-id", "")).encode())
         context.set_trailing_metadata([("x-request-id", identity)])
+        own = context.time_remaining()  # None if the client gave no deadline
+        seconds = self.options.deadline if own is None else min(own, self.options.deadline)
+        deadline = time.monotonic() + seconds
         try:
-            self.check(metadata)
-            return method(self, request, context)
+            if not has_token(str(metadata.get("authorization", "")).encode(), self.token):
+                raise Unauthenticated("the bearer token is missing or wrong")
+            with self.receive(messages, context, deadline) as data:
+                request = parse(kind, data)
+                if request.model_spec.name in self.repository.names():
+                    model = request.model_spec.name
+                return getattr(self, name)(request, context, deadline)
         except ServingError as error:
             code, message = error.code, str(error)
         except Exception:
             log.exception("request %s failed", identity)
             code, message = "INTERNAL", f"internal error, request {identity}"
         finally:
-            seconds = time.perf_counter() - start
-            log.info("gRPC %s %s %.1f ms %s", method.__name__, code, 1000 * seconds, identity)
+            took = time.perf_counter() - start
+            log.info("gRPC %s %s %.1f ms %s", name, code, 1000 * took, identity)
             if self.metrics is not None:
-                name = request.model_spec.name if hasattr(request, "model_spec") else ""
-                name = name if name in self.repository.names() else ""
-                self.metrics.count_call(method.__name__, name, code, seconds)
+                self.metrics.count_call(name, model, code, took)
         context.abort(grpc.StatusCode[code], message[:MESSAGE])
 
-    return call
+    @contextlib.contextmanager
+    def receive(self, messages: Iterator[bytes], context, deadline: float) -> Iterator[bytes]:
+        """The only message of a call, which is counted while it is used."""
+        if not self.receivers.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            raise Overloaded("too many messages are being received; try later")
+        timer = threading.Timer(deadline - time.monotonic(), context.cancel)
+        timer.start()
+        try:
+            data = next(messages, None)
+        except grpc.RpcError:
+            raise Unavailable("the call was canceled") from None
+        finally:
+            timer.cancel()
+            self.receivers.release()
+        if data is None:
+            raise InvalidRequest("the call must have a message")
+        with self.lock:
+            if self.bytes + len(data) > BODIES * self.max_message:
+                raise Overloaded("the messages of the waiting calls are too large; try later")
+            self.bytes += len(data)
+        try:
+            yield data
+        finally:
+            with self.lock:
+                self.bytes -= len(data)
 
-
-@answer
-def unsupported(self, request, context):
-    raise Unimplemented("only Predict, GetModelMetadata and GetModelStatus are implemented")
-
-
-class PredictionService(Service, prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Predictions of the models of a repository."""
-
-    Classify = Regress = MultiInference = unsupported
-
-    @answer
-    def Predict(self, request, context):
-        own = context.time_remaining()  # None if the client gave no deadline
-        seconds = self.options.deadline if own is None else min(own, self.options.deadline)
+    def Predict(self, request, context, deadline: float):
         model = find(self.repository, request.model_spec)
         name = request.model_spec.signature_name or DEFAULT_SIGNATURE
         if name not in model.signatures:
@@ -155,33 +182,32 @@ class PredictionService(Service, prediction_service_pb2_grpc.PredictionServiceSe
         unknown = [key for key in request.output_filter if key not in specs]
         if unknown:
             raise InvalidRequest(f"output_filter must name outputs of {name}; got {unknown[0]}")
-        limit = int(self.options.max_body * MEGABYTE)
-        inputs = {key: to_array(key, proto, limit) for key, proto in request.inputs.items()}
-        future = model.submit(inputs, name, time.monotonic() + seconds)
+        check_names(request.inputs, model.signatures[name].inputs)
+        arrays = {k: to_array(k, x, self.max_message) for k, x in request.inputs.items()}
+        future = model.submit(arrays, name, deadline)
         if not context.add_callback(future.cancel):  # called when the client leaves, or at the end
             future.cancel()
         try:
-            outputs = future.result(seconds)
+            outputs = future.result(max(deadline - time.monotonic(), 0))
         except CancelledError:
             raise Unavailable("the call was canceled") from None
         except TimeoutError:
             future.cancel()
             raise DeadlineExceeded("the request was not answered in time") from None
 
-        response = predict_pb2.PredictResponse()
+        response = PredictResponse()
         describe(response.model_spec, model, name)
         for key in request.output_filter or outputs:
             proto = tf.make_tensor_proto(outputs[key], specs[key].dtype, outputs[key].shape)
             response.outputs[key].CopyFrom(proto)
         return response
 
-    @answer
-    def GetModelMetadata(self, request, context):
+    def GetModelMetadata(self, request, context, deadline: float):
         if list(request.metadata_field) != [METADATA]:
             fields = ", ".join(request.metadata_field) or "none"
             raise InvalidRequest(f"metadata_field must be {METADATA}; got {fields}")
         model = find(self.repository, request.model_spec)
-        signatures = get_model_metadata_pb2.SignatureDefMap()
+        signatures = SignatureDefMap()
         for name, signature in model.signatures.items():
             definition = signatures.signature_def[name]
             definition.CopyFrom(SignatureDef(method_name="tensorflow/serving/predict"))
@@ -189,19 +215,12 @@ class PredictionService(Service, prediction_service_pb2_grpc.PredictionServiceSe
                 definition.inputs[key].CopyFrom(tensor_info(f"{name}_{key}:0", spec))
             for i, (key, spec) in enumerate(signature.outputs.items()):
                 definition.outputs[key].CopyFrom(tensor_info(f"StatefulPartitionedCall:{i}", spec))
-        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        response = GetModelMetadataResponse()
         describe(response.model_spec, model)
         response.metadata[METADATA].Pack(signatures)
         return response
 
-
-class ModelService(Service, model_service_pb2_grpc.ModelServiceServicer):
-    """The states of the versions of a model."""
-
-    HandleReloadConfigRequest = unsupported
-
-    @answer
-    def GetModelStatus(self, request, context):
+    def GetModelStatus(self, request, context, deadline: float):
         spec = request.model_spec
         statuses = self.repository.statuses(spec.name)
         wanted = None
@@ -209,7 +228,7 @@ class ModelService(Service, model_service_pb2_grpc.ModelServiceServicer):
             wanted = find(self.repository, spec).version
         elif spec.HasField("version"):
             wanted = spec.version.value
-        response = get_model_status_pb2.GetModelStatusResponse()
+        response = GetModelStatusResponse()
         for status in statuses:
             if wanted in (None, status.version):
                 error = {"error_code": 2, "error_message": status.error} if status.error else {}
@@ -219,6 +238,15 @@ class ModelService(Service, model_service_pb2_grpc.ModelServiceServicer):
         if not response.model_version_status:
             raise NotFound(f"{spec.name} has no version {wanted}")
         return response
+
+
+def parse(kind: type, data: bytes) -> Any:
+    request = kind()
+    try:
+        request.ParseFromString(data)
+    except DecodeError:
+        raise InvalidRequest(f"the message must be a {kind.__name__}") from None
+    return request
 
 
 def find(repository, spec):

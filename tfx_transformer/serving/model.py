@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfx_transformer.serving.batching import NUM_THREADS, BatchedFunction
+from tfx_transformer.serving.batching import NUM_THREADS, BatchedFunction, Lengths
 from tfx_transformer.serving.errors import (
     DeadlineExceeded,
     InvalidRequest,
@@ -23,12 +23,14 @@ from tfx_transformer.serving.errors import (
     TooLarge,
     Unavailable,
 )
-from tfx_transformer.serving.inputs import check_inputs
-from tfx_transformer.serving.lengths import Lengths
 from tfx_transformer.serving.options import ServingOptions
-from tfx_transformer.serving.outputs import trim
-from tfx_transformer.serving.parts import gather
-from tfx_transformer.serving.signatures import by_name, concrete_functions, read_signature
+from tfx_transformer.serving.outputs import gather, trim
+from tfx_transformer.serving.signatures import (
+    by_name,
+    check_inputs,
+    concrete_functions,
+    read_signature,
+)
 from tfx_transformer.serving.streaming import stream_text
 from tfx_transformer.serving.warmup import warm_up
 

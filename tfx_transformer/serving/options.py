@@ -1,8 +1,13 @@
-"""The options of a server."""
+"""The options of a server, and the models that its command names."""
 
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tfx_transformer.checks import check_above_zero, check_positive, check_whole
+
+LOCAL = ("localhost", "127.0.0.1", "::1")  # names of this machine
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,42 @@ class ServingOptions:
 
 
 @dataclass(frozen=True)
+class AccessOptions:
+    """Who may call a server, and what is logged.
+
+    Args:
+        token: requests must have it, in the header Authorization: Bearer TOKEN. It can also be set
+            by the environment variable TFX_TRANSFORMER_TOKEN. Without it all are accepted.
+        allow_host: names by which other machines call the server, such as models.example.org: then
+            only these and those of this machine are accepted in the header Host. Without it, a
+            server that listens at this machine alone accepts only names of this machine.
+        cors_origin: origins whose pages may call the server, such as https://example.org.
+        log_text: log the content of requests.
+    """
+
+    token: str | None = None
+    allow_host: tuple[str, ...] = ()
+    cors_origin: tuple[str, ...] = ()
+    log_text: bool = False
+
+    def __post_init__(self):
+        if self.token is not None and not self.token.strip():  # a variable that was meant to be set
+            raise ValueError("token and TFX_TRANSFORMER_TOKEN must not be empty")
+
+    def with_environment(self) -> "AccessOptions":
+        """With the token of the environment, if there is no other."""
+        token = os.environ.get("TFX_TRANSFORMER_TOKEN") if self.token is None else self.token
+        return replace(self, token=token)
+
+    def at(self, address: str) -> "AccessOptions":
+        """For a server that listens at an address: a page whose name turns into the address of this
+        machine (DNS rebinding) must not call it."""
+        if self.allow_host or address in LOCAL or address.startswith("127."):
+            return replace(self, allow_host=(*LOCAL, address, *self.allow_host))
+        return self
+
+
+@dataclass(frozen=True)
 class RayOptions:
     """The replicas of a server on Ray.
 
@@ -81,3 +122,38 @@ class RayOptions:
                 f"max_replicas must be 0 or at least replicas={self.replicas}; "
                 f"got max_replicas={self.max_replicas}"
             )
+
+
+SAY_NOTHING = {"export", "exported", "run", "saved_model", "served"}  # names of folders
+
+
+def name_folders(models: Sequence[str]) -> dict[str, Path]:
+    """Folders by the names of their models; a folder alone gives its own name or its parent's."""
+    if not models:
+        raise ValueError("models must name at least one folder, as FOLDER or NAME=FOLDER")
+    folders: dict[str, Path] = {}
+    for model in models:
+        name, folder = split(model)
+        if not folder.is_dir():
+            raise FileNotFoundError(f"models must name folders; there is no {folder}")
+        if not name or set(name) & set("/:"):
+            raise ValueError(f"a model's name must have no / and no :; got {name!r} of {folder}")
+        if name in folders:
+            raise ValueError(
+                f"models must have different names; {folders[name]} and {folder} are both {name}: "
+                "write NAME=FOLDER"
+            )
+        folders[name] = folder
+    return folders
+
+
+def split(model: str) -> tuple[str, Path]:
+    """Name and folder; a name such as "served" or a version says nothing, its parent's does."""
+    name, is_named, folder = model.partition("=")
+    if is_named and not Path(model).exists():
+        return name, Path(folder)
+    path = Path(model)
+    for part in (path.resolve(), *path.resolve().parents):
+        if part.name and part.name not in SAY_NOTHING and not part.name.isdecimal():
+            return part.name, path
+    return "model", path

@@ -10,10 +10,9 @@ to the other replicas, and starts a new one.
 
 import asyncio
 import logging
-import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,10 @@ import ray
 from ray import serve
 
 from tfx_transformer.export import load as load_export
-from tfx_transformer.serving.app import create_app
+from tfx_transformer.serving.app import OPEN, create_app
 from tfx_transformer.serving.cluster import start_ray
-from tfx_transformer.serving.folders import name_folders
 from tfx_transformer.serving.metrics import Metrics
-from tfx_transformer.serving.options import RayOptions, ServingOptions
+from tfx_transformer.serving.options import AccessOptions, RayOptions, ServingOptions, name_folders
 from tfx_transformer.serving.repository import Repository
 from tfx_transformer.serving.server import start_log
 
@@ -45,7 +43,7 @@ class Server:
         folders: by the names of the models.
         options: batches, limits and times.
         load: folder → a pipeline or a loaded export.
-        web: further arguments of `create_app`.
+        access: who may call the server.
     """
 
     async def __init__(  # type: ignore[misc]
@@ -53,7 +51,7 @@ class Server:
         folders: dict[str, Path],
         options: ServingOptions,
         load: Callable[[Path], Any],
-        web: dict[str, Any],
+        access: AccessOptions,
     ):
         start_log()
         metrics = Metrics()
@@ -62,7 +60,7 @@ class Server:
         while not await asyncio.to_thread(self.repository.wait, 0.5):
             if failures := self.repository.failures():
                 raise ValueError("; ".join(failures))
-        self.application = create_app(self.repository, options, metrics=metrics, **web)
+        self.application = create_app(self.repository, options, access, metrics)
 
     def __serve_build_asgi_app__(self):
         """For Ray, after the constructor."""
@@ -83,9 +81,7 @@ def build(
     options: ServingOptions,
     ray_options: RayOptions,
     load: Callable[[Path], Any] = load_export,
-    token: str | None = None,
-    log_text: bool = False,
-    cors_origins: Sequence[str] = (),
+    access: AccessOptions = OPEN,
 ) -> serve.Application:
     """The application for `serve.run`; arguments as in `serving.server.serve`."""
     replicas, most = ray_options.replicas, ray_options.max_replicas
@@ -105,9 +101,8 @@ def build(
         graceful_shutdown_timeout_s=options.deadline + GRACE,
         max_constructor_retry_count=ATTEMPTS,
     )
-    web = {"token": token, "log_text": log_text, "cors_origins": cors_origins}
     paths = {name: Path(folder).absolute() for name, folder in folders.items()}
-    return deployment.bind(paths, options, load, web)
+    return deployment.bind(paths, options, load, access)
 
 
 def app(arguments: dict[str, str]) -> serve.Application:
@@ -122,7 +117,7 @@ def app(arguments: dict[str, str]) -> serve.Application:
         raise ValueError(f"unknown argument {name!r}; known: {', '.join(sorted(known))}")
     options, ray_options = (parse(kind, arguments) for kind in kinds)
     folders = name_folders([name for name in arguments.get("models", "").split(",") if name])
-    return build(folders, options, ray_options, token=os.environ.get("TFX_TRANSFORMER_TOKEN"))
+    return build(folders, options, ray_options, access=OPEN.with_environment())
 
 
 def parse(kind: type, arguments: dict[str, str]) -> Any:

@@ -14,9 +14,14 @@ from fastapi import APIRouter, Request, Response
 from tensorflow.core.framework import types_pb2
 
 from tfx_transformer.serving.errors import InvalidRequest, NotFound
-from tfx_transformer.serving.requests import deadline_of, parse_json, read_body
+from tfx_transformer.serving.requests import (
+    ActiveRequests,
+    deadline_of,
+    offload,
+    parse_json,
+    read_body,
+)
 from tfx_transformer.serving.tensors import read_inputs, show_outputs
-from tfx_transformer.serving.traffic import Traffic, offload
 
 MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d{1,18})|/labels/([^/:]+))?"
 STATUS = re.compile(MODEL + "(/metadata)?", re.IGNORECASE)
@@ -24,7 +29,7 @@ PREDICT = re.compile(MODEL + ":predict", re.IGNORECASE)
 DEFAULT = "serving_default"
 
 
-def create_router(repository: Any, traffic: Traffic) -> APIRouter:
+def create_router(repository: Any, active: ActiveRequests) -> APIRouter:
     """Routes for all models of a `Repository`."""
     router = APIRouter()
 
@@ -47,14 +52,14 @@ def create_router(repository: Any, traffic: Traffic) -> APIRouter:
     @router.post("/v1/{path:path}", include_in_schema=False)
     async def predict(request: Request) -> Response:
         name, version, label = match(PREDICT, request)
-        with traffic.request() as take:
+        with active.request() as take:
             model = repository.get(name, version, label)
             request.state.model = model.name
-            deadline = deadline_of(request, traffic.options)
-            body = await read_body(request, traffic.max_body, take, deadline)
+            deadline = deadline_of(request, active.options)
+            body = await read_body(request, active.max_body, take, deadline)
             inputs, signature, as_rows = await offload(read, model, body, size=len(body))
             future = model.submit(inputs, signature, deadline)
-            outputs = await traffic.wait(future, deadline, request.receive)
+            outputs = await active.wait(future, deadline, request.receive)
             size = count_values(outputs)
             content = await offload(show_outputs, outputs, as_rows, size=size)
             return json_response(content)

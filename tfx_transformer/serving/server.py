@@ -4,18 +4,19 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
-from tfx_transformer.serving.app import create_app
+from tfx_transformer.serving.app import OPEN, create_app
 from tfx_transformer.serving.metrics import Metrics
-from tfx_transformer.serving.options import ServingOptions
+from tfx_transformer.serving.options import AccessOptions, ServingOptions
 from tfx_transformer.serving.repository import Repository
-from tfx_transformer.serving.traffic import Traffic
+from tfx_transformer.serving.requests import ActiveRequests
 
+KEEP_ALIVE = 75  # seconds of an idle connection; proxies and clients reuse theirs for about 60
 log = logging.getLogger(__name__)
 
 
@@ -26,9 +27,7 @@ def serve(
     load: Callable[[Path], Any],
     ready: Callable[[], None] = lambda: None,
     grpc_port: int = 0,
-    token: str | None = None,
-    log_text: bool = False,
-    cors_origins: Sequence[str] = (),
+    access: AccessOptions = OPEN,
 ) -> None:
     """Serves the models on a listening socket, and drains at SIGTERM.
 
@@ -39,17 +38,17 @@ def serve(
         load: folder → a pipeline or a loaded export.
         ready: called when all models are ready for the first time.
         grpc_port: 0 is none.
-        token, log_text, cors_origins: as in `create_app`.
+        access: who may call the server.
     """
     metrics = Metrics()
     repository = Repository(folders, options, load, metrics.observe)
-    app = create_app(repository, options, token, log_text, cors_origins, metrics)
+    app = create_app(repository, options, access.at(listener.getsockname()[0]), metrics)
     address = show_address(listener)
     grpc_server, where = None, f"http://{address}"
     if grpc_port:
         from tfx_transformer.serving.grpc_server import create_grpc_server
 
-        grpc_server = create_grpc_server(repository, options, token, metrics)
+        grpc_server = create_grpc_server(repository, options, access.token, metrics)
         host = address.rpartition(":")[0]
         try:
             grpc_server.add_insecure_port(f"{host}:{grpc_port}")
@@ -65,9 +64,10 @@ def serve(
         lifespan="off",
         ws="none",
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=round(options.deadline) + 5,
     )
-    server = DrainingServer(config, app.state.traffic, grpc_server)
+    server = DrainingServer(config, app.state.active, grpc_server)
     failures: list[str] = []
 
     def announce() -> None:
@@ -94,27 +94,27 @@ def serve(
 class DrainingServer(uvicorn.Server):
     """After SIGTERM it answers the requests in flight, refuses new ones, and then ends."""
 
-    def __init__(self, config: uvicorn.Config, traffic: Traffic, grpc_server: Any = None):
+    def __init__(self, config: uvicorn.Config, active: ActiveRequests, grpc_server: Any = None):
         super().__init__(config)
-        self.traffic, self.grpc_server = traffic, grpc_server
+        self.active, self.grpc_server = active, grpc_server
         self.end = float("inf")
 
     @property
     def is_draining(self) -> bool:
-        return self.traffic.is_draining
+        return self.active.is_draining
 
     def handle_exit(self, sig, frame) -> None:
         """At the first signal drains, at the second one ends at once."""
         if self.is_draining:
             self.should_exit = self.force_exit = True
-        self.traffic.is_draining = True
-        self.end = min(self.end, time.monotonic() + self.traffic.options.deadline)
+        self.active.is_draining = True
+        self.end = min(self.end, time.monotonic() + self.active.options.deadline)
 
     async def on_tick(self, counter: int) -> bool:
         if self.is_draining and self.grpc_server is not None:
-            self.grpc_server.stop(self.traffic.options.deadline)
+            self.grpc_server.stop(self.active.options.deadline)
             self.grpc_server = None
-        is_drained = not self.traffic.count or time.monotonic() > self.end
+        is_drained = not self.active.count or time.monotonic() > self.end
         return await super().on_tick(counter) or (self.is_draining and is_drained)
 
 

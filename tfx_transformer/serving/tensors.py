@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfx_transformer.serving.errors import InvalidRequest
+from tfx_transformer.serving.signatures import check_names
 
 LEAVES: dict[str, set[type]] = {
     "b": {bool},
@@ -56,12 +57,6 @@ def only_name(specs: Mapping[str, Any]) -> str:
     if len(specs) > 1:
         raise InvalidRequest(f"the inputs must be named; the signature has {', '.join(specs)}")
     return next(iter(specs))
-
-
-def check_names(columns: dict[str, Any], specs: Mapping[str, Any]) -> None:
-    if columns.keys() != specs.keys():
-        names = ", ".join(columns)[:100] or "none"
-        raise InvalidRequest(f"the inputs must be {', '.join(specs)}; got {names}")
 
 
 def is_base64(value: Any) -> bool:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import tensorflow as tf
 
-from tfx_transformer.serving.lengths import TEXT_BYTES
+from tfx_transformer.serving.batching import TEXT_BYTES
 
 TOKEN = 3  # any token of a vocabulary that is not PAD, START or END
 

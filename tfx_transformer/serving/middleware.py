@@ -1,48 +1,42 @@
-"""Around every HTTP request: its id, the token, headers, a line in the log, metrics, and errors."""
+"""Around every HTTP request: its id, host, token, headers, a line in the log, metrics, errors."""
 
-import hmac
 import json
 import logging
-import re
 import time
-import uuid
 from typing import Any
 
 from tfx_transformer.serving.metrics import Metrics
-from tfx_transformer.serving.traffic import Disconnected
+from tfx_transformer.serving.options import AccessOptions
+from tfx_transformer.serving.requests import Disconnected, has_token, request_id
 
 PROBES = ("/healthz", "/readyz")
 OPEN = ("/", *PROBES)  # need no token; the page itself shows nothing
 STATIC = "/static/"  # the files of the page
-SANE_ID = re.compile(rb"[\w.:-]{1,128}", re.ASCII)
 HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 LOGGED = 1000  # characters of a request that --log-text shows
 
 log = logging.getLogger(__name__)
 
 
-class Gate:
+class RequestMiddleware:
     """An ASGI middleware.
 
     Args:
         app: the application.
         metrics: counts the requests.
-        token: that requests must have in `Authorization: Bearer TOKEN`; None accepts all.
-        log_text: whether the content of requests is logged.
+        access: the token and the hosts that requests must have.
     """
 
-    def __init__(self, app: Any, metrics: Metrics, token: str | None, log_text: bool):
-        self.app, self.metrics, self.log_text = app, metrics, log_text
-        self.authorization = None if token is None else f"Bearer {token}".encode()
+    def __init__(self, app: Any, metrics: Metrics, access: AccessOptions):
+        self.app, self.metrics, self.access = app, metrics, access
+        self.hosts = {host.lower() for host in access.allow_host}
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         start, headers = time.perf_counter(), dict(scope["headers"])
-        identity = headers.get(b"x-request-id", b"")
-        if not SANE_ID.fullmatch(identity):
-            identity = uuid.uuid4().hex.encode()
+        identity = request_id(headers.get(b"x-request-id", b""))
         scope.setdefault("state", {})
         status, text = 0, b""
 
@@ -50,7 +44,7 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = [*HEADERS, (b"x-request-id", identity)]
+                own = [*HEADERS, (b"x-request-id", identity.encode())]
                 message = message | {"headers": [*message.get("headers", ()), *own]}
             await send(message)
 
@@ -61,33 +55,43 @@ class Gate:
             return message
 
         try:
-            if self.is_allowed(scope, headers):
-                await self.app(
-                    scope, receive_and_keep if self.log_text else receive, send_with_headers
-                )
-            else:
+            if not self.is_known(host_name(headers.get(b"host", b""))):
+                names = ", ".join(sorted(self.hosts))
+                error = f"the header Host must be one of {names} (--allow-host adds more)"
+                await reply(send_with_headers, 403, error)
+            elif not self.is_allowed(scope["path"], headers):
                 extra = [(b"www-authenticate", b"Bearer")]
                 await reply(send_with_headers, 401, "the bearer token is missing or wrong", extra)
+            else:
+                keep = self.access.log_text
+                await self.app(scope, receive_and_keep if keep else receive, send_with_headers)
         except Disconnected:
             status = status or 499
         except Exception:
-            log.exception("request %s failed", identity.decode())
+            log.exception("request %s failed", identity)
             if not status:
-                await reply(send_with_headers, 500, f"internal error, request {identity.decode()}")
+                await reply(send_with_headers, 500, f"internal error, request {identity}")
         finally:
             seconds = time.perf_counter() - start
             self.metrics.count(scope, status or 499, seconds)
             path = json.dumps(scope["path"][:200])[1:-1]
-            shown = json.dumps(text.decode("utf-8", "replace")) if self.log_text else ""
+            shown = json.dumps(text.decode("utf-8", "replace")) if self.access.log_text else ""
             level = logging.DEBUG if path in PROBES else logging.INFO
-            facts = scope["method"], path, status or 499, 1000 * seconds, identity.decode(), shown
+            facts = scope["method"], path, status or 499, 1000 * seconds, identity, shown
             log.log(level, "%s %s %d %.1f ms %s %s", *facts)
 
-    def is_allowed(self, scope, headers) -> bool:
-        path = scope["path"]
-        if self.authorization is None or path in OPEN or path.startswith(STATIC):
-            return True
-        return hmac.compare_digest(headers.get(b"authorization", b""), self.authorization)
+    def is_known(self, host: str) -> bool:
+        return not self.hosts or not host or host in self.hosts  # browsers always send one
+
+    def is_allowed(self, path: str, headers: dict[bytes, bytes]) -> bool:
+        given = headers.get(b"authorization", b"")
+        return path in OPEN or path.startswith(STATIC) or has_token(given, self.access.token)
+
+
+def host_name(header: bytes) -> str:
+    """The name without the port; addresses of IPv6 are in brackets."""
+    name = header.decode("latin-1").lower()
+    return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
 
 
 async def reply(send, status: int, error: str, headers=()) -> None:

@@ -3,10 +3,12 @@ import re
 
 import pytest
 
+from tfx_transformer.serving.options import AccessOptions
+
 
 @pytest.fixture
 def log(caplog):
-    caplog.set_level(logging.INFO, "tfx_transformer.serving.gate")
+    caplog.set_level(logging.INFO, "tfx_transformer.serving.middleware")
     return caplog
 
 
@@ -52,6 +54,24 @@ def test_a_token_is_needed_everywhere_but_for_health_and_the_page(make_client):
     right = {"Authorization": "Bearer sesame"}
     assert client.get("/models", headers=right).status_code == 200
     assert client.post("/translate", {"text": "a"}, headers=right).status_code == 200
+
+
+def test_a_server_of_this_machine_is_called_by_names_of_this_machine(make_client):
+    """A page whose name turns into 127.0.0.1 sends its own name (DNS rebinding)."""
+    access = AccessOptions(allow_host=("Models.example",)).at("127.0.0.1")
+    client = make_client(allow_host=access.allow_host)
+    for host in ("localhost", "LOCALHOST:8501", "127.0.0.1:1", "[::1]:8501", "models.example"):
+        assert client.get("/models", headers={"Host": host}).status_code == 200, host
+    for host in ("evil.example", "evil.example:8501", "localhost.evil.example", "[::2]"):
+        for path in ("/", "/models", "/v1/models/translator", "/healthz", "/static/page.js"):
+            answer = client.get(path, headers={"Host": host})
+            assert answer.status_code == 403 and "--allow-host" in answer.json()["error"]
+
+
+def test_a_server_of_a_network_is_called_by_any_name_unless_some_are_given():
+    assert AccessOptions().at("0.0.0.0").allow_host == ()
+    hosts = AccessOptions(allow_host=("a.example",)).at("10.0.0.7").allow_host
+    assert hosts == ("localhost", "127.0.0.1", "::1", "10.0.0.7", "a.example")
 
 
 def test_every_answer_forbids_to_guess_its_type(client):
