@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_transformer.train import run as run_module
+from tfx_transformer.train.cli import main
 from tfx_transformer.train.recipe import OptimizerOptions, load_recipe
 from tfx_transformer.train.run import evaluate, train
 from tfx_transformer.train.tasks.base import Evaluation, Evaluator
@@ -150,38 +150,7 @@ def test_accumulated_batches_make_the_update_of_one_batch_with_all_rows(
             np.testing.assert_allclose(best[0][name], best[1][name], atol=1e-5, err_msg=name)
 
 
-KILLED = """
-from tfx_transformer.runtime import import_tensorflow
-import_tensorflow()
-import sys
-from pathlib import Path
-from tfx_transformer.train.recipe import load_recipe
-from tfx_transformer.train.run import train
-train(load_recipe(Path(sys.argv[1])), sys.argv[2])
-"""
-
-
-def test_a_killed_run_ends_in_the_same_weights(run, tmp_path):
-    folder = tmp_path / "killed"
-    command = [sys.executable, "-c", KILLED, str(run[0] / "recipe.json"), str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.time() + 200
-    while not (folder / "checkpoints/step_00000100.npz").exists():
-        assert time.time() < deadline and process.poll() is None
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (folder / "model.keras").exists()
-
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-    name = "checkpoints/step_00000300.npz"
-    with np.load(run[0] / name) as whole, np.load(folder / name) as resumed:
-        assert whole.files == resumed.files and len(whole.files) > 100
-        for key in whole.files:
-            np.testing.assert_array_equal(resumed[key], whole[key], err_msg=key)
-
-
-def test_a_stopped_run_continues_to_the_same_weights(run, tmp_path):
+def test_a_stopped_and_killed_run_continues_to_the_same_weights(run, tmp_path, capsys):
     folder = tmp_path / "stopped"
     command = [sys.executable, "-m", "tfx_transformer.train.cli", "train", "--resume", str(folder)]
     folder.mkdir()
@@ -189,6 +158,7 @@ def test_a_stopped_run_continues_to_the_same_weights(run, tmp_path):
     for number, name in (
         (signal.SIGTERM, "lock"),
         (signal.SIGINT, "checkpoints/step_00000100.npz"),
+        (signal.SIGKILL, "checkpoints/step_00000200.npz"),
     ):
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -199,15 +169,18 @@ def test_a_stopped_run_continues_to_the_same_weights(run, tmp_path):
             time.sleep(0.01)
         process.send_signal(number)
         errors = process.communicate(timeout=200)[1]
+        if number == signal.SIGKILL:
+            assert process.returncode == -number
+            break
         assert process.returncode == 128 + number and "Traceback" not in errors
-    assert (
-        f"of 300, with a checkpoint; continue with: tfx-transformer train --resume {folder}"
-        in errors
-    )
+        last = errors
+    end = f"of 300, with a checkpoint; continue with: tfx-transformer train --resume {folder}"
+    assert end in last and not (folder / "model.keras").exists()
 
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     name = "checkpoints/step_00000300.npz"
     with np.load(run[0] / name) as whole, np.load(folder / name) as resumed:
+        assert whole.files == resumed.files and len(whole.files) > 100
         for key in whole.files:
             np.testing.assert_array_equal(resumed[key], whole[key], err_msg=key)
     with (
@@ -215,9 +188,10 @@ def test_a_stopped_run_continues_to_the_same_weights(run, tmp_path):
         np.load(folder / "checkpoints/best.npz") as b,
     ):
         assert a["step"] == b["step"]
-    again = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    assert f"{folder} is finished" in again.stdout
-    assert "step" not in again.stderr and "bleu" in result.stdout
+    main(["train", "--resume", str(folder)])
+    again = capsys.readouterr()
+    assert f"{folder} is finished" in again.out
+    assert "step" not in again.err and "bleu" in result.stdout
 
 
 def test_a_run_whose_validation_is_nan_has_best_weights_and_ends(language_recipe_of, tmp_path):
