@@ -19,6 +19,7 @@ from tfx_transformer.untrusted import read_json, reading
 
 # options that may name files or folders
 PATHS = ("train", "validation", "test", "source", "images", "captions", "weights")
+MADE = ("cache",)  # folders that a run makes
 WEIGHTS = ("package", "imagenet")  # instead of a path
 RULES = {  # the ranges of options, by their names
     check_above_zero: ("clip_norm", "epsilon", "learning_rate", "minutes"),
@@ -180,12 +181,12 @@ def file_names(recipe: Recipe) -> Any:
 
 
 def _map_paths(recipe: Any, function) -> Any:
-    """A copy in which a function was applied to each path of PATHS, in the data options too."""
+    """A copy in which a function was applied to each path, in the data options too."""
 
     def apply(value):
         return tuple(map(function, value)) if isinstance(value, tuple) else function(value)
 
-    names = [x.name for x in dataclasses.fields(recipe) if x.name in PATHS]
+    names = [x.name for x in dataclasses.fields(recipe) if x.name in PATHS + MADE]
     changed = {name: apply(getattr(recipe, name)) for name in names}
     if hasattr(recipe, "data"):
         changed["data"] = _map_paths(recipe.data, function)

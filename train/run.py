@@ -58,9 +58,9 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
     with StopSignals(workers) as stop:
         task = load_task(recipe.task)(recipe)
         task.check()
+        task.workers, task.cache = workers, folder / "cache"
         task.load_data()
-        task.workers = workers
-        folder.mkdir(parents=True, exist_ok=True)  # only now: bad data writes nothing
+        folder.mkdir(parents=True, exist_ok=True)  # only now: bad data leaves nothing
         with lock_folder(folder) if workers.is_chief else contextlib.nullcontext():
             with workers.chief_first():
                 if workers.is_chief and recipe.minutes:

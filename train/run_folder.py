@@ -1,8 +1,8 @@
 """The run folder: what an experiment writes, and how it is read again.
 
 `recipe.json versions.json checkpoints/ samples/ tensorboard/ metrics.jsonl`, and by task the
-`tokenizer/`, `classes.json` and `skipped.json`; of a planned run `plan.json`; at the end
-`model.keras` and `test.json`.
+`tokenizer/`, `classes.json` and `skipped.json`; of pairs in files a `cache/`, which may be removed;
+of a planned run `plan.json`; at the end `model.keras` and `test.json`.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from tfx_transformer.training.checkpoint import Checkpoints, step_of
 from tfx_transformer.untrusted import reading
 
 # fields of a recipe that may change when a run is continued: the batches of a step stay the same
-FREE = ("decoding", "strategy")
+FREE = ("decoding", "strategy", "data.cache")
 
 
 def check_folder(recipe: Recipe, folder: Path) -> None:
@@ -62,7 +62,7 @@ def changes(recipe: Recipe, folder: Path) -> list[str]:
     stored = load_recipe(path)
     old, new = (flatten(dataclasses.asdict(x)) for x in (stored, recipe))
     free = FREE if recipe.optimizer.schedule == "cosine" else (*FREE, "steps")
-    names = [name for name in {**old, **new} if name.partition(".")[0] not in free]
+    names = [x for x in {**old, **new} if not {x, x.partition(".")[0]} & {*free}]
     return [
         f"{name} was {old.get(name)}, is {new.get(name)}"
         for name in names
@@ -75,8 +75,11 @@ def is_finished(recipe: Recipe, folder: Path) -> bool:
     files = (folder / name for name in ("recipe.json", "model.keras", "test.json"))
     if not all(path.exists() for path in files):
         return False
-    stored = load_recipe(folder / "recipe.json")
-    return dataclasses.replace(stored, strategy=recipe.strategy) == recipe
+    old, new = (
+        flatten(dataclasses.asdict(x)) | dict.fromkeys(FREE[1:])
+        for x in (load_recipe(folder / "recipe.json"), recipe)
+    )
+    return old == new
 
 
 def read_scores(folder: Path) -> dict[str, Any]:
@@ -152,6 +155,7 @@ def load_run(folder, task: str | None = None) -> Run:
     if task is not None and recipe.task != task:
         raise ValueError(f"{folder} holds a {loaded.noun}, not a {load_task(task).noun}")
     loaded.restore(folder)
+    loaded.cache = folder / "cache" if (folder / "cache").exists() else None
     register_classes()
     if is_finished:
         model = keras.saving.load_model(folder / "model.keras", compile=False)

@@ -4,9 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tfx_transformer.train.recipe import save_recipe
+from tfx_transformer.train.recipe import load_recipe, save_recipe
 from tfx_transformer.train.run_folder import (
     check_folder,
+    is_finished,
     load_run,
     open_folder,
     read_scores,
@@ -124,6 +125,14 @@ def test_more_steps_are_another_run_only_if_the_schedule_depends_on_them(recipe_
     check_folder(recipe, tmp_path)
     with pytest.raises(ValueError, match="steps was 300, is 999 .the cosine schedule of the steps"):
         check_folder(replace(recipe, steps=999), tmp_path)
+
+
+def test_another_cache_is_no_other_run(run, tmp_path):
+    recipe = load_recipe(run[0] / "recipe.json")
+    moved = replace(recipe, data=replace(recipe.data, cache=str(tmp_path)))
+    check_folder(moved, run[0])
+    assert is_finished(moved, run[0]) and is_finished(replace(moved, strategy="mirrored"), run[0])
+    assert not is_finished(replace(moved, seed=1), run[0])
 
 
 def test_steps_that_were_made_cannot_be_taken_back(recipe_of, tmp_path):

@@ -46,7 +46,7 @@ def stream_lines(path: Path) -> Iterator[str]:
 
 def read_tsv(path: Path, columns: str) -> Iterator[tuple[str, str]]:
     """The two columns of a file, such as "text<TAB>label"; blank lines are ignored."""
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(stream_lines(path), 1):
         parts = line.split("\t")
         if len(parts) == 2:
             yield parts[0], parts[1]

@@ -40,6 +40,7 @@ class Task(abc.ABC):
         batches_follow_model: whether the batches depend on the model's options.
         sized_model: the model that `sizes` proposes, if any.
         workers: that share the evaluations; this process alone by default.
+        cache: folder for data that is read faster the next time; None stores nothing.
     """
 
     noun: ClassVar[str]
@@ -48,6 +49,7 @@ class Task(abc.ABC):
     unit: ClassVar[str]
     data: Any
     units_per_batch: float
+    cache: Path | None = None
     useful_epochs: ClassVar[tuple[int, int]] = (6, 60)
     batches_follow_model: ClassVar[bool] = False
     sized_model: ClassVar[str] = ""

@@ -269,6 +269,24 @@ def test_replicas_and_workers_do_not_change_the_pairs_of_a_batch(pairs, tokenize
         np.testing.assert_array_equal(one[: len(batch)], batch)
 
 
+def test_batches_of_pairs_in_files_are_those_of_pairs_in_memory(
+    pairs, tokenizers, tmp_path, monkeypatch
+):
+    file = tmp_path / "pairs.tsv"
+    file.write_text("\n".join(map("\t".join, zip(pairs.source, pairs.target, strict=True))))
+    options = {"token_budget": BUDGET, "max_length": LONGEST, "seed": 5}
+
+    def batches(n_best):
+        stored = load_pairs(file, cache=tmp_path / "cache")
+        return as_lists(PairBatches(stored, *tokenizers, **options, n_best=n_best).dataset(2))
+
+    for n_best in (1, 4):
+        expected = PairBatches(pairs, *tokenizers, **options, n_best=n_best)
+        assert batches(n_best) == as_lists(expected.dataset(2))
+    monkeypatch.delattr("tfx_transformer.data.text.pair_batches.write_rows")  # not tokenized again
+    assert batches(1)
+
+
 def test_pairs_that_are_all_too_long_are_an_error(pairs, tokenizers):
     with pytest.raises(
         ValueError, match=r"no pair of mine is left: \d+ are longer than max_length=1 "

@@ -266,3 +266,31 @@ def test_an_unknown_tfds_data_set_is_named(tmp_path):
 def test_a_tfds_data_set_of_images_is_refused(tmp_path):
     with pytest.raises(ValueError, match="tfds:mnist is not for translation"):
         load_pairs("tfds:mnist", data_dir=tmp_path)
+
+
+def test_pairs_in_a_cache_are_those_in_memory_and_are_read_once(tmp_path, monkeypatch):
+    lines = ["é cat ", "", "two", "x" * 30, "고양이"], [" eine Katze", "leer", "zwei", "y", "cat"]
+    files = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for file, own in zip(files, lines, strict=True):
+        file.write_text("\n".join(own))
+    cache = tmp_path / "cache"
+    expected = load_pairs(files, max_characters=20)
+    stored = load_pairs(files, max_characters=20, cache=cache)
+    assert (stored.name, stored.skipped) == (expected.name, expected.skipped)
+    assert list(stored.source) == expected.source and list(stored.target) == expected.target
+    files[0].touch()
+    with monkeypatch.context() as patch:
+        patch.delattr("tfx_transformer.data.text.pairs._write_pairs")  # not needed again
+        assert load_pairs(files, max_characters=20, cache=cache).source[1] == "two"
+    assert len(load_pairs(files, cache=cache)) == len(expected) + 1
+    files[1].write_text("\n".join(reversed(lines[1])))
+    assert load_pairs(files, max_characters=20, cache=cache).target[0] == "cat"
+
+
+def test_bad_pairs_leave_no_cache(tmp_path):
+    file = tmp_path / "pairs.tsv"
+    for content, error in (("a\tb\nbroken", "line 2"), (" \tb", "no usable pair")):
+        file.write_text(content)
+        with pytest.raises(ValueError, match=error):
+            load_pairs(file, cache=tmp_path / "runs/it/cache")
+        assert list(tmp_path.iterdir()) == [file]

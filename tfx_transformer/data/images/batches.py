@@ -89,6 +89,11 @@ class ImageBatches(EpochBatches):
         front = np.arange(share.index * half, (share.index + 1) * half)
         return np.concatenate([front, size - 1 - front[::-1]])
 
+    def take(self, rows: list[int]) -> list[bytes]:
+        """The encoded images of some rows."""
+        items = self.images.items
+        return items.take(rows) if hasattr(items, "take") else [items[row] for row in rows]
+
     def batch_arrays(self, epoch, step):
         """The encoded images of each batch, their labels and seeds, and the seed of the batch."""
         rng = np.random.default_rng([self.seed, epoch])
@@ -98,7 +103,7 @@ class ImageBatches(EpochBatches):
         for i in range(step, self.steps_per_epoch):
             first = i * self.batch_size
             part = first + own
-            encoded = np.array([self.images.items[row] for row in rows[part]], object)
+            encoded = np.array(self.take(rows[part].tolist()), object)
             mix_seeds = np.broadcast_to(seeds[first], (len(own), 2))
             yield encoded, self.images.labels[rows[part]], seeds[part], mix_seeds
 

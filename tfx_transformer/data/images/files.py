@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -35,6 +36,8 @@ PROGRESS_FILES = 2000  # show a progress bar from this many files on
 CHUNK = 32  # files that a thread reads at a time
 ROWS = 256  # of an image, compared or blended at a time
 SAFE = ("L", "LA", "RGB", "RGBA")  # modes of PNG files that all decoders agree on
+
+T = TypeVar("T")
 
 _HIDDEN = re.compile(r"(^|/)(\.|__MACOSX/|Thumbs\.db$|desktop\.ini$)")
 _ORIENTATION = 0x0112  # the EXIF tag
@@ -106,14 +109,31 @@ def read_images(
 
     Returns {name: encoded image} and, of the files that were skipped, {name: reason}.
     """
+    return _check_all(names, lambda name: to_decodable(read(name), max_pixels))
 
-    def check(name: str) -> bytes | str:
+
+def check_images(
+    names: Sequence[str], read: Callable[[str], bytes], max_pixels: int = MAX_PIXELS
+) -> tuple[dict[str, bool], dict[str, str]]:
+    """As `read_images`, but the images are only checked: {name: whether it must be converted}."""
+
+    def check(name: str) -> bool:
+        data = read(name)
+        return to_decodable(data, max_pixels) is not data
+
+    return _check_all(names, check)
+
+
+def _check_all(names: Sequence[str], function: Callable[[str], T]) -> tuple[dict[str, T], dict]:
+    """{name: result}, and {name: reason} where the function fails; in threads."""
+
+    def check(name: str) -> T | Exception:
         try:
-            return to_decodable(read(name), max_pixels)
+            return function(name)
         except Exception as error:  # a broken file can raise anything
-            return _reason(error)
+            return error
 
-    chunks = [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]
+    chunks = (names[start : start + CHUNK] for start in range(0, len(names), CHUNK))
     with warnings.catch_warnings(), ThreadPoolExecutor() as pool:
         warnings.simplefilter("ignore")  # of Pillow, about unusual but readable files
         results = tqdm(
@@ -124,9 +144,8 @@ def read_images(
             unit=" files",
         )
         checked = dict(zip(names, results, strict=True))
-    images = {name: result for name, result in checked.items() if isinstance(result, bytes)}
-    reasons = {name: result for name, result in checked.items() if isinstance(result, str)}
-    return images, reasons
+    reasons = {name: _reason(x) for name, x in checked.items() if isinstance(x, Exception)}
+    return {n: x for n, x in checked.items() if not isinstance(x, Exception)}, reasons
 
 
 def to_decodable(data: bytes, max_pixels: int = MAX_PIXELS) -> bytes:

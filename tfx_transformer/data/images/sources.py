@@ -27,12 +27,14 @@ from tfx_transformer.data.images.arrays import read_npz
 from tfx_transformer.data.images.embedded import EMBEDDED
 from tfx_transformer.data.images.files import (
     EXTENSIONS,
+    check_images,
     encode_png,
     is_image_name,
     open_files,
     read_images,
 )
 from tfx_transformer.data.images.options import MAX_PIXELS
+from tfx_transformer.data.images.stored import IN_MEMORY, list_files, stored_images
 from tfx_transformer.data.sources import check_path, describe_files, is_text
 from tfx_transformer.data.splits import SPLIT_NAMES, SPLITS, hold_out_classes, split_rows
 from tfx_transformer.data.tfds import (
@@ -80,11 +82,13 @@ def load_images(
     data_dir: str | Path | None = None,
     hold_out: bool = True,
     max_pixels: int = MAX_PIXELS,
+    cache: Path | None = None,
 ) -> Images:
     """Reads the encoded images of one split, and checks that each can be decoded.
 
-    They are kept in memory, except for a TFDS data set in array_record files: its images are read
-    on access and are not checked.
+    They are kept in memory, with two exceptions. Images of a TFDS data set in array_record files
+    are read on access and are not checked. Those of a folder that are over 1 GB, with a `cache`,
+    are checked, and read on access.
 
     Args:
         spec: the source; see the top of this file.
@@ -92,6 +96,8 @@ def load_images(
         data_dir: folder of the prepared TFDS data sets; the default of TFDS if None.
         hold_out: whether a missing split is held out from train; if not, it is all of train.
         max_pixels: images with more pixels are skipped, before they are decoded.
+        cache: a folder that remembers the checked images of a large folder, by names, sizes and
+            times; later calls only compare these.
     """
     check_choice(*SPLITS, split=split)
     scheme, _, rest = str(spec).partition(":")
@@ -103,7 +109,7 @@ def load_images(
         fields = _read_npz(path, split, hold_out)
     else:
         with open_files(path, KNOWN) as (names, read):
-            fields = _read_tree(path, names, read, split, hold_out, max_pixels)
+            fields = _read_files(path, names, read, split, hold_out, max_pixels, cache)
     items, labels, class_names, skipped = fields
     name, counts = f"{spec} ({split})", np.bincount(labels, minlength=len(class_names))
     hint = f"skipped: {describe_files(skipped)}" + ("" if skipped else f". {SMALL}" * hold_out)
@@ -146,15 +152,37 @@ class ImageFile(NamedTuple):
     name: str  # the whole path
 
 
-def _read_tree(
+def _read_files(
     where: Path,
-    paths: list[str],
+    names: list[str],
     read: Callable[[str], bytes],
     split: str,
     hold_out: bool,
     max_pixels: int,
+    cache: Path | None,
 ) -> Fields:
-    """Reads images from class folders; `paths` and `read` are those of `open_files`.
+    """Images from class folders, in memory or on access; `names` and `read` are of `open_files`."""
+
+    def find(load):
+        return _read_tree(where, names, lambda x: load(x, read, max_pixels), split, hold_out)
+
+    if cache and where.is_dir():
+        size, key = list_files(where, names)
+        if size > IN_MEMORY:
+            own = cache / f"images-{key}" / f"{split}-{hold_out}-{max_pixels}"
+            return stored_images(where, own, max_pixels, lambda: find(check_images))
+    images, labels, class_names, skipped = find(read_images)
+    return list(images.values()), labels, class_names, skipped
+
+
+def _read_tree(
+    where: Path,
+    paths: list[str],
+    load: Callable[[list[str]], tuple[dict[str, Any], dict[str, str]]],
+    split: str,
+    hold_out: bool,
+) -> tuple[dict[str, Any], list[int], list[str], dict[str, str]]:
+    """The images of a split in class folders, as `load` gives them: {path: image}, and the skipped.
 
     Files that belong to no split are reported for train.
     """
@@ -202,8 +230,8 @@ def _read_tree(
             labels[file.name] = indices[file.inner[0]]
         elif len(file.inner) == 1 and stored == reported:
             skipped[file.name] = "not in a class folder"
-    items, reasons = read_images(list(labels), read, max_pixels)
-    return list(items.values()), [labels[name] for name in items], class_names, skipped | reasons
+    items, reasons = load(list(labels))
+    return items, [labels[name] for name in items], class_names, skipped | reasons
 
 
 def _find_splits(where: Path, names: list[str]) -> list[ImageFile]:

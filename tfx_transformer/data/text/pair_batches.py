@@ -9,16 +9,30 @@ also for an empty text. Rows are padded with PAD, whose weight is 0.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.data.buckets import bucket_sizes, pair_sizes
 from tfx_transformer.data.epochs import BucketedBatches
 from tfx_transformer.data.sources import describe_counts
+from tfx_transformer.data.stored import (
+    Rows,
+    Texts,
+    has_rows,
+    hash_files,
+    locked,
+    read_rows,
+    write_rows,
+)
 from tfx_transformer.data.text.pairs import Pairs
 from tfx_transformer.data.text.tokenizer import END, PAD, START, Tokenizer
+
+CHUNK = 8192  # strings that are tokenized at a time
+TOKENIZING: dict[str, Any] = {"desc": "tokenizing", "unit": " texts", "delay": 3, "disable": None}
 
 
 def shift(ids: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
@@ -33,11 +47,29 @@ def append_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
     return tf.concat([ids, end], axis=1)
 
 
-def encode_all(tokenizer: Tokenizer, strings: Sequence[str], chunk: int = 8192) -> tf.RaggedTensor:
+def encode_all(tokenizer: Tokenizer, strings: Sequence[str]) -> tf.RaggedTensor:
     """Strings (N) → ids (N, ragged) without START and END, kept where tf.data runs."""
     with tf.device("CPU:0"):
-        parts = [tokenizer.encode(strings[i : i + chunk]) for i in range(0, len(strings), chunk)]
+        parts = [tokenizer.encode(strings[i : i + CHUNK]) for i in range(0, len(strings), CHUNK)]
         return tf.concat(parts, axis=0)
+
+
+def encode_rows(tokenizer: Tokenizer, texts: Sequence[str]) -> Rows:
+    """Texts (N) → their ids, without START and END; those of texts in files are in files, too."""
+    if not isinstance(texts, Texts):
+        ids = encode_all(tokenizer, texts)
+        return Rows(ids.flat_values.numpy(), ids.row_splits.numpy())
+    path = texts.path.with_name(f"{texts.path.name}-{hash_files([], tokenizer.model)}")
+    kind = "uint16" if tokenizer.vocab_size <= 2**16 else "int32"
+    with locked(path.parent):
+        if not has_rows(path):
+            with write_rows(path, kind) as add, tqdm(**TOKENIZING) as bar:
+                for block in texts.all_in_blocks(CHUNK):
+                    ids = tokenizer.encode(block)  # in all threads of TensorFlow
+                    add(ids.flat_values.numpy(), ids.row_lengths().numpy())
+                    bar.update(len(block))
+    rows = read_rows(path, kind)
+    return rows if texts.rows.selected is None else rows.select(texts.rows.selected)
 
 
 def find_usable(
@@ -78,13 +110,6 @@ class PairBatches(BucketedBatches):
         alpha: its smoothing; see `Tokenizer.sample`.
     """
 
-    signature = (
-        tf.TensorSpec([2], tf.int32, name="length"),
-        tf.TensorSpec([None], tf.int32, name="rows"),  # (B)
-        tf.TensorSpec([None], tf.bool, name="is_real"),  # (B)
-        tf.TensorSpec([2, None], tf.float32, name="uniform"),  # (2, B)
-    )
-
     def __init__(
         self,
         pairs: Pairs,
@@ -104,24 +129,27 @@ class PairBatches(BucketedBatches):
         if n_best > 1 and seed is None:
             raise ValueError(f"n_best above 1 needs a seed; got {n_best=}, {seed=}")
         self.tokenizers = source_tokenizer, target_tokenizer
-        texts = pairs.source, pairs.target
-        ids = [encode_all(*side) for side in zip(self.tokenizers, texts, strict=True)]
-        lengths = np.stack([side.row_lengths() for side in ids]) + 1  # (2, N), END included
-        rows, self.truncated = np.arange(len(pairs)), 0
+        self.texts = pairs.source, pairs.target
+        ids = [encode_rows(*side) for side in zip(self.tokenizers, self.texts, strict=True)]
+        lengths = np.stack([side.lengths() for side in ids]) + 1  # (2, N), END included
+        self.rows, self.truncated = np.arange(len(pairs), dtype="int32"), 0
         self.skipped: dict[str, int] = {}
         if seed is None:
             self.truncated = int((lengths > max_length).any(axis=0).sum())
         else:
-            rows, self.skipped = find_usable(lengths, max_length, f"pair of {pairs.name}")
-        self.strings = [tf.gather(side, rows) for side in texts]
-        self.ids = [tf.gather(side, rows)[:, : max_length - 1] for side in ids]
-        lengths = np.minimum(lengths[:, rows], max_length)
+            self.rows, self.skipped = find_usable(lengths, max_length, f"pair of {pairs.name}")
+        self.ids = [side.select(self.rows) for side in ids]
+        lengths = np.minimum(lengths[:, self.rows], max_length)
         self.num_tokens = lengths.sum(axis=1)  # (2) of source and target, END included
         sizes = pair_sizes(lengths, max_length, token_budget)
         if n_best > 1:  # other segmentations are longer: they need room
             sizes = {(x, x): rows for x, rows in bucket_sizes(max_length, token_budget).items()}
         super().__init__(lengths, sizes, seed)
-        self.n_best, self.alpha = n_best, alpha
+        self.max_length, self.n_best, self.alpha = max_length, n_best, alpha
+        kinds = (tf.string, tf.float32) if n_best > 1 else (tf.int32, tf.int64)
+        side = tuple(tf.TensorSpec([None], kind) for kind in kinds)  # see `_ids`
+        length, is_real = tf.TensorSpec([2], tf.int32), tf.TensorSpec([None], tf.bool)
+        self.signature = length, is_real, side, side
 
     def __str__(self) -> str:
         shapes = self.batch_shapes()
@@ -134,17 +162,23 @@ class PairBatches(BucketedBatches):
         )
 
     def batch_arrays(self, epoch, step):
-        """The length of each batch, its rows, which are real, and two random numbers for each."""
+        """The length of each batch, which rows are real, and the ids or texts of both sides."""
         uniform = np.zeros(self.lengths.shape, "float32")
         if self.n_best > 1:
             uniform = np.random.default_rng([self.seed, epoch, 1]).random(uniform.shape, "float32")
         for batch in self.own_batches(epoch, step):
             rows = batch.filled_rows
-            yield batch.length, rows, batch.is_real, uniform[:, rows]
+            if self.n_best > 1:
+                texts = ([side[i] for i in self.rows[rows].tolist()] for side in self.texts)
+                source, target = zip(texts, uniform[:, rows], strict=True)
+            else:
+                source, target = (side.take(rows, self.max_length - 1) for side in self.ids)
+            yield batch.length, batch.is_real, source, target
 
-    def make_batch(self, length, rows, is_real, uniform):
-        source, target = (self._take(side, rows, uniform[side], length[side]) for side in (0, 1))
-        shapes = [tf.cast(tf.stack([tf.size(rows), length[i]]), tf.int64) for i in (0, 1, 1)]
+    def make_batch(self, length, is_real, source, target):
+        source, target = (self._ids(i, *side, length[i]) for i, side in enumerate((source, target)))
+        rows = tf.size(is_real)
+        shapes = [tf.cast(tf.stack([rows, length[i]]), tf.int64) for i in (0, 1, 1)]
         sides = append_end(source), *shift(target)
         source, decoder_input, targets = (
             ids.to_tensor(PAD, shape=shape) for ids, shape in zip(sides, shapes, strict=True)
@@ -152,8 +186,8 @@ class PairBatches(BucketedBatches):
         weights = tf.cast((targets != PAD) & is_real[:, None], tf.float32)
         return {"source": source, "target": decoder_input}, targets, weights
 
-    def _take(self, side, rows, uniform, length) -> tf.RaggedTensor:
+    def _ids(self, side, values, extra, length) -> tf.RaggedTensor:
+        """Of ids and the number in each row, or sampled from texts by a random number for each."""
         if self.n_best == 1:
-            return tf.gather(self.ids[side], rows)
-        strings, tokenizer = tf.gather(self.strings[side], rows), self.tokenizers[side]
-        return tokenizer.sample(strings, uniform, self.n_best, self.alpha, length - 1)
+            return tf.RaggedTensor.from_row_lengths(values, extra, validate=False)
+        return self.tokenizers[side].sample(values, extra, self.n_best, self.alpha, length - 1)

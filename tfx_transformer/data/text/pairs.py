@@ -12,19 +12,32 @@
 Leading and trailing white space is stripped; nothing else is changed. Skipped pairs are counted.
 """
 
+import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 import tensorflow_datasets as tfds
+from tqdm import tqdm
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.data import sources
+from tfx_transformer.data.stored import (
+    Texts,
+    hash_files,
+    locked,
+    read_rows,
+    text_block,
+    write_rows,
+)
 from tfx_transformer.data.text.emoji_names import emoji_pairs
 from tfx_transformer.data.tfds import find_builder, require_prepared
+from tfx_transformer.files import write_file
 
 KNOWN = (
     '"SOURCE,TARGET" or [SOURCE, TARGET] (two files), "PAIRS.tsv" (also .gz), '
@@ -33,13 +46,18 @@ KNOWN = (
 )
 
 
+SIDES = ("source", "target")
+BLOCK = 8192  # pairs in memory while they are stored
+READING: dict[str, Any] = {"desc": "reading pairs", "unit": " pairs", "delay": 3, "disable": None}
+
+
 @dataclass(frozen=True)
 class Pairs:
     """Sentences, their translations, and {reason: number} of skipped pairs."""
 
     name: str
-    source: list[str]
-    target: list[str]
+    source: Sequence[str]
+    target: Sequence[str]
     skipped: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -54,8 +72,9 @@ def load_pairs(
     split: str = "train",
     max_characters: int = 2000,
     data_dir: str | Path | None = None,
+    cache: Path | None = None,
 ) -> Pairs:
-    """Reads every pair of a source into memory.
+    """Reads every pair of a source, into memory or into files of a cache.
 
     Args:
         spec: the source; see the top of this file.
@@ -63,25 +82,34 @@ def load_pairs(
             allowed for them.
         max_characters: a pair with a longer side is skipped.
         data_dir: folder of the prepared TFDS data sets; the default of TFDS if None.
+        cache: a folder. Pairs of files and of TFDS are stored there, by a hash of their content,
+            and mapped into memory; later calls only compute the hash.
     """
     check_positive(max_characters=max_characters)
     scheme, _, rest = spec.partition(":") if isinstance(spec, str) else ("", "", "")
-    name, skipped = f"{spec} ({split})", {}
+    name, skipped, key = f"{spec} ({split})", {}, ""
     pairs: Iterable[tuple[str, str]]
     if scheme == "tfds":
-        pairs = _read_tfds(rest, split, data_dir)
+        pairs, key = _read_tfds(rest, split, data_dir)
     elif scheme == "embedded":
         pairs, skipped = _read_embedded(rest, split)
     else:
-        name, pairs = _read_data(spec)
+        name, files, pairs = _read_data(spec)
         if split != "train":
             raise ValueError(f"{name} has no splits; give each split its own files; got {split=}")
-    return _clean(name, pairs, skipped, max_characters)
+        key = hash_files(files, max_characters) if cache and files else ""
+    counts = Counter(skipped)
+    cleaned = _clean(pairs, counts, max_characters)
+    if cache and key:
+        return _stored(name, cleaned, counts, cache / f"pairs-{key}")
+    kept = list(cleaned)
+    _check_any(name, len(kept), counts)
+    return Pairs(name, [pair[0] for pair in kept], [pair[1] for pair in kept], dict(counts))
 
 
-def _clean(name, pairs: Iterable[tuple[str, str]], skipped, max_characters) -> Pairs:
-    """Strips white space and skips empty and too long pairs."""
-    kept, counts = [], Counter(skipped)
+def _clean(pairs: Iterable[tuple[str, str]], counts: Counter, max_characters: int):
+    """Strips white space; skips empty and too long pairs, and counts them."""
+    too_long = f"over {max_characters:,} characters"
     for source, target in pairs:
         source, target = source.strip(), target.strip()
         if not source:
@@ -89,16 +117,46 @@ def _clean(name, pairs: Iterable[tuple[str, str]], skipped, max_characters) -> P
         elif not target:
             counts["empty target"] += 1
         elif max(len(source), len(target)) > max_characters:
-            counts[f"over {max_characters:,} characters"] += 1
+            counts[too_long] += 1
         else:
-            kept.append((source, target))
-    if not kept:
-        raise ValueError(f"{name} has no usable pair; skipped: {sources.describe_counts(counts)}")
-    return Pairs(name, [pair[0] for pair in kept], [pair[1] for pair in kept], dict(counts))
+            yield source, target
 
 
-def _read_data(spec) -> tuple[str, Iterable[tuple[str, str]]]:
-    """The name and the pairs of files or of a list."""
+def _check_any(name: str, count: int, skipped: Counter) -> None:
+    if not count:
+        raise ValueError(f"{name} has no usable pair; skipped: {sources.describe_counts(skipped)}")
+
+
+def _stored(name: str, pairs: Iterator[tuple[str, str]], counts: Counter, folder: Path) -> Pairs:
+    """The pairs in the files of a folder, which are written if they are not there."""
+    finished = folder / "skipped.json"
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    with locked(folder):
+        if not finished.exists():
+            try:
+                _check_any(name, _write_pairs(pairs, folder), counts)
+                write_file(finished, json.dumps(counts))
+            except BaseException:
+                shutil.rmtree(missing[-1] if missing else folder, ignore_errors=True)
+                raise
+    source, target = (Texts(read_rows(folder / x, "uint8"), folder / x) for x in SIDES)
+    return Pairs(name, source, target, json.loads(finished.read_text()))
+
+
+def _write_pairs(pairs: Iterator[tuple[str, str]], folder: Path) -> int:
+    """Writes the texts of both sides → how many there are."""
+    count, add_source, add_target = 0, *(write_rows(folder / x, "uint8") for x in SIDES)
+    with add_source as one, add_target as other, tqdm(**READING) as bar:
+        while block := list(islice(pairs, BLOCK)):
+            for add, texts in zip((one, other), zip(*block, strict=True), strict=True):
+                add(*text_block(texts))
+            count += len(block)
+            bar.update(len(block))
+    return count
+
+
+def _read_data(spec) -> tuple[str, list[Path], Iterable[tuple[str, str]]]:
+    """The name, the files and the pairs of files or of a list."""
     if not isinstance(spec, list | tuple):
         path = sources.check_path(spec, KNOWN)
         if isinstance(spec, Path) or spec.count(",") != 1:
@@ -109,12 +167,12 @@ def _read_data(spec) -> tuple[str, Iterable[tuple[str, str]]]:
                     )
                     raise ValueError(f"{rule}; got {path}")
                 raise sources.unknown_source(spec, KNOWN)
-            return str(spec), sources.read_tsv(path, "source<TAB>target")
+            return str(spec), [path], sources.read_tsv(path, "source<TAB>target")
         spec = spec.split(",")
     if len(spec) == 2 and all(isinstance(part, str | Path) for part in spec):
         source, target = (Path(str(part).strip()) for part in spec)
-        return f"{source},{target}", _read_aligned(source, target)
-    return "a list", _read_list(spec)
+        return f"{source},{target}", [source, target], _read_aligned(source, target)
+    return "a list", [], _read_list(spec)
 
 
 def _read_list(pairs) -> Iterator[tuple[str, str]]:
@@ -125,18 +183,21 @@ def _read_list(pairs) -> Iterator[tuple[str, str]]:
 
 
 def _read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    texts, translations = sources.read_lines(source), sources.read_lines(target)
-    counts = len(texts), len(translations)
-    if counts[0] != counts[1]:  # one file may end in a blank line
-        for lines in (texts, translations):
-            if lines and not lines[-1].strip():
-                lines.pop()
-    if len(texts) != len(translations):
+    sides = sources.stream_lines(source), sources.stream_lines(target)
+    for count, pair in enumerate(zip_longest(*sides)):
+        if None not in pair:
+            yield pair
+            continue
+        more = [
+            (line is not None) + sum(1 for _ in rest)
+            for line, rest in zip(pair, sides, strict=True)
+        ]
+        if sum(more) == 1 and not (pair[0] or pair[1] or "").strip():
+            return  # one file ends in a blank line
         raise ValueError(
-            f"two files must have the same number of lines; got {source}: {counts[0]:,}, "
-            f"{target}: {counts[1]:,}"
+            f"two files must have the same number of lines; got {source}: {count + more[0]:,}, "
+            f"{target}: {count + more[1]:,}"
         )
-    return zip(texts, translations, strict=True)
 
 
 def _read_embedded(rest: str, split: str):
@@ -154,17 +215,22 @@ def _read_embedded(rest: str, split: str):
     return emoji_pairs(source, target, split)
 
 
-def _read_tfds(rest: str, split: str, data_dir) -> Iterator[tuple[str, str]]:
+def _read_tfds(rest: str, split: str, data_dir) -> tuple[Iterator[tuple[str, str]], str]:
+    """The pairs, and a short hash of what they are."""
     name, _, languages = rest.partition("@")
     builder = find_builder(name, data_dir)
     source, target = _direction(name, builder.info, languages)
     require_prepared(builder, name, data_dir)
-    dataset = builder.as_dataset(split=split, shuffle_files=False).batch(1024)
-    return (
-        (one.decode(), other.decode())
-        for batch in tfds.as_numpy(dataset)
-        for one, other in zip(batch[source], batch[target], strict=True)
-    )
+
+    def pairs():
+        dataset = builder.as_dataset(split=split, shuffle_files=False).batch(1024)
+        for batch in tfds.as_numpy(dataset):
+            for one, other in zip(batch[source], batch[target], strict=True):
+                yield one.decode(), other.decode()
+
+    stored = builder.info.splits[split]
+    size = stored.num_examples, stored.num_bytes
+    return pairs(), hash_files([], builder.info.full_name, split, source, target, size)
 
 
 def _direction(name: str, info: tfds.core.DatasetInfo, wanted: str) -> tuple[str, str]:

@@ -26,6 +26,8 @@ from tfx_transformer.data.text.sentencepiece_model import (
 from tfx_transformer.files import write_file
 from tfx_transformer.untrusted import reading
 
+MAX_SENTENCES = 1_000_000  # that a vocabulary is trained on
+
 _log = logging.getLogger(__name__)
 
 
@@ -182,7 +184,7 @@ def train_tokenizer(
     normalization: str = "nmt_nfkc",
     character_coverage: float = 0.9995,
     byte_fallback: bool = True,
-    max_sentences: int = 1_000_000,
+    max_sentences: int = MAX_SENTENCES,
 ) -> Tokenizer:
     """Trains a tokenizer; the same texts always give the same one.
 
@@ -209,9 +211,8 @@ def train_tokenizer(
     texts = [text for text in texts if text.strip()]
     if not texts:
         raise ValueError("texts must have at least one sentence; got none")
-    step = -(-len(texts) // max_sentences)  # rounded up
     tokenizer = train_sentencepiece(
-        texts[::step],
+        evenly_spaced(texts, max_sentences),
         vocab_size,
         kind,
         normalization_rule_name=normalization,
@@ -225,6 +226,11 @@ def train_tokenizer(
             f"{vocab_size:,}",
         )
     return tokenizer
+
+
+def evenly_spaced(texts: Sequence[str], most: int) -> list[str]:
+    """At most so many of the texts."""
+    return list(texts[:: max(-(-len(texts) // most), 1)])  # rounded up
 
 
 def train_sentencepiece(texts: Iterable[str], vocab_size: int, kind: str, **options) -> Tokenizer:

@@ -18,6 +18,9 @@ class ClassificationData(ImageOptions):
     """Images in a batch."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: in training the images of all classes together have the same weight."""
+    cache: str = ""
+    """Folder that remembers the checked images of a folder over 1 GB, which runs may share; by
+    default that of the run."""
 
     def __str__(self) -> str:
         return self.source

@@ -1,5 +1,7 @@
 """Image classification as a task: data, model and pipeline."""
 
+from pathlib import Path
+
 from tfx_transformer.data import ImageBatches, load_images
 from tfx_transformer.pipelines import Classifier
 from tfx_transformer.train.run_folder import write_skipped
@@ -29,7 +31,10 @@ class ClassificationTask(ClassTask):
     def load(self, split: str, source: str = "", hold_out=True):
         data = self.recipe.data
         source = source or data.source
-        return load_images(source, split, hold_out=hold_out, max_pixels=data.max_pixels)
+        cache = Path(data.cache) if data.cache else self.cache
+        return load_images(
+            source, split, hold_out=hold_out, max_pixels=data.max_pixels, cache=cache
+        )
 
     def prepare(self, folder):
         recipe, data = self.recipe, self.recipe.data

@@ -37,6 +37,9 @@ class TranslationData:
     """Maximum number of tokens in a batch on each side, with padding."""
     n_best: int = 1
     """Above 1: subword regularization that samples from this many segmentations."""
+    cache: str = ""
+    """Folder for the stored pairs and tokens of files, which runs may share; by default that of the
+    run."""
 
     def __str__(self) -> str:
         return " ".join(self.train)

@@ -4,9 +4,13 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from tfx_transformer.convert.marian import is_marian, load_marian, read_config, read_decoder
 from tfx_transformer.data import PairBatches, Pairs, Tokenizer, load_pairs, train_tokenizer
 from tfx_transformer.data.splits import assign_split
+from tfx_transformer.data.stored import Texts, cached_array
+from tfx_transformer.data.text.tokenizer import MAX_SENTENCES, evenly_spaced
 from tfx_transformer.pipelines import Translator
 from tfx_transformer.train.options import DecodingOptions, decoder_spec
 from tfx_transformer.train.tasks.base import SPLITS, Evaluation, Evaluator, Task, timed
@@ -27,7 +31,9 @@ class TranslationTask(Task):
     def load_data(self):
         if not self.recipe.data.joint and self.recipe.model.options.get("tie") == "all":
             raise ValueError("model.tie=all needs one vocabulary; got data.joint=False")
-        self.pairs = {split: load_split(self.recipe.data, split) for split in SPLITS}
+        own = self.recipe.data
+        cache = Path(own.cache) if own.cache else self.cache
+        self.pairs = {split: load_split(own, split, cache) for split in SPLITS}
         counts = [f"{len(self.pairs[x]):,} pairs for {x}" for x in held_out(self.recipe.data)]
         if counts:
             print(f"held out: {', '.join(counts)}", flush=True)
@@ -143,11 +149,15 @@ class TranslationTask(Task):
 TASK = TranslationTask
 
 
-def load_split(data: TranslationData, split: str = "test") -> Pairs:
-    """One of train, validation and test; a source with splits is used for those not named."""
+def load_split(data: TranslationData, split: str = "test", cache: Path | None = None) -> Pairs:
+    """One of train, validation and test; a source with splits is used for those not named.
+
+    Those of the training files are stored in the cache, if there is one.
+    """
     spec = getattr(data, split) or data.train
-    has_splits = has_own_splits(spec)
-    pairs = load_pairs(spec[0] if len(spec) == 1 else list(spec), split if has_splits else "train")
+    where = split if has_own_splits(spec) else "train"
+    cache = cache if spec == data.train and where == "train" else None
+    pairs = load_pairs(spec[0] if len(spec) == 1 else list(spec), where, cache=cache)
     missing = held_out(data)
     if not missing or (split != "train" and split not in missing):
         return pairs
@@ -172,19 +182,32 @@ def hold_out(pairs: Pairs, split: str, missing: list[str]) -> Pairs:
     in the same split.
     """
     parts = max(10, len(pairs) // 1000)
-    found = [assign_split(source, parts) for source in pairs.source]
-    rows = [i for i, x in enumerate(found) if (x if x in missing else "train") == split]
-    if not rows:
+
+    def assign():
+        return np.array([SPLITS.index(assign_split(x, parts)) for x in pairs.source], "uint8")
+
+    stored = isinstance(pairs.source, Texts) and isinstance(pairs.target, Texts)
+    found = cached_array(pairs.source.path.parent, "splits", assign) if stored else assign()
+    held = [SPLITS.index(x) for x in missing]
+    rows = np.flatnonzero(
+        ~np.isin(found, held) if split == "train" else found == SPLITS.index(split)
+    )
+    if not len(rows):
         raise ValueError(f"--data.{split} must name a source: {pairs.name} is too small to split")
-    source, target = ([side[i] for i in rows] for side in (pairs.source, pairs.target))
-    return Pairs(f"{pairs.name} ({split})", source, target, pairs.skipped)
+    name = f"{pairs.name} ({split})"
+    if stored and split == "train":
+        return Pairs(name, pairs.source.select(rows), pairs.target.select(rows), pairs.skipped)
+    source, target = ([side[i] for i in rows.tolist()] for side in (pairs.source, pairs.target))
+    return Pairs(name, source, target, pairs.skipped)
 
 
 def make_tokenizers(data: TranslationData, pairs: Pairs, folder: Path) -> None:
     """Trains the tokenizers of source and target, unless the folder has them."""
     paths = [folder / f"{side}.model" for side in SIDES]
     if not all(path.exists() for path in paths):
-        texts = [[*pairs.source, *pairs.target]] if data.joint else [pairs.source, pairs.target]
+        count = MAX_SENTENCES // (1 + data.joint)
+        texts = [evenly_spaced(side, count) for side in (pairs.source, pairs.target)]
+        texts = [texts[0] + texts[1]] if data.joint else texts
         options = {"kind": data.tokenizer, "character_coverage": data.character_coverage}
         made = [train_tokenizer(text, data.vocab_size, **options) for text in texts]
         folder.mkdir(parents=True, exist_ok=True)

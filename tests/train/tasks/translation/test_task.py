@@ -47,6 +47,9 @@ def test_splits_that_are_not_named_are_held_out_from_the_training_files(tmp_path
     assert set.union(*sources) == set(lines) and sum(map(len, sources)) == 800  # disjoint
     assert all(50 < len(split) < 110 for split in splits[1:])
     assert all(split.source == split.target for split in splits)
+    for cache in [tmp_path / "cache"] * 2:  # stored, then found
+        stored = [load_split(data, split, cache) for split in ("train", "validation", "test")]
+        assert [[*x.source] for x in stored] == [x.source for x in splits]
     TranslationTask(dataclasses.replace(RECIPES["translate_multi30k"], data=data)).load_data()
     counts = [f"{len(split)} pairs for " for split in splits]
     expected = f"held out: {counts[1]}validation, {counts[2]}test\n"
