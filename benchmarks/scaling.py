@@ -2,6 +2,7 @@
 
     python benchmarks/scaling.py                       on this machine: workers × cores
     python benchmarks/scaling.py --dim 128 --depth 2 --tokens 2048
+    python benchmarks/scaling.py plan                  WMT14 and ImageNet on accelerators
 
 Trains a translator on batches of one shape by one worker with one core, one with all cores, and one
 worker for each core, and prints the time of a step, of the sum of all gradients over the workers,
@@ -87,6 +88,44 @@ def work(folder: str, dim: int, depth: int, vocab_size: int, tokens: int, steps:
     Path(folder, f"{workers.index}.json").write_text(json.dumps(found))
 
 
+def plan(
+    peak: float = 312,
+    share: float = 0.35,
+    within: float = 200,
+    between: float = 25,
+    pairs_per_core: float = 20_000,
+    images_per_core: float = 300,
+) -> None:
+    """Print what three trainings take on 1, 8 and 64 accelerators, 8 in a machine.
+
+    Args:
+        peak: TFLOP/s of an accelerator in bfloat16; 312 are those of an A100.
+        share: of the peak that training reaches.
+        within: GB/s between the accelerators of a machine.
+        between: GB/s between two machines; 25 are those of one adapter of 200 Gb/s.
+        pairs_per_core: sentence pairs that a core prepares in a second, see benchmarks/data.py.
+        images_per_core: images of 500 × 375 pixels, likewise.
+    """
+    # parameters by what they see of a step; a step of WMT14 has 25,000 + 25,000 tokens (900 pairs)
+    base, big = (18.9e6, 25.2e6 + 37e3 * 512), (75.6e6, 100.7e6 + 37e3 * 1024)
+    jobs = {  # FLOP of a step, parameters, steps, examples of a step, examples that a core prepares
+        "WMT14, base": (6 * 25e3 * sum(base), sum(base), 100e3, 900, pairs_per_core),
+        "WMT14, big": (6 * 25e3 * sum(big), sum(big), 300e3, 900, pairs_per_core),
+        "ViT-S/16, ImageNet": (3 * 9.2e9 * 1024, 22e6, 300 * 1251, 1024, images_per_core),
+    }
+    print("| training | accelerators | step | sum of gradients | whole run | cores for the data |")
+    print("|---|---|---|---|---|---|")
+    for name, (work_, parameters, steps, examples, per_core) in jobs.items():
+        for count in (1, 8, 64):
+            compute = work_ / (count * peak * share * 1e12)
+            speed = within if count <= 8 else between
+            reduce = 2 * (count - 1) / count * 4 * parameters / (speed * 1e9)
+            step = compute + reduce
+            cells = [name, str(count), f"{1000 * compute:.1f} ms", f"{1000 * reduce:.1f} ms"]
+            cells += [f"{steps * step / 3600:.1f} h", f"{examples / step / per_core:.1f}"]
+            print(f"| {' | '.join(cells)} |")
+
+
 def main(
     dim: int = 256,
     depth: int = 3,
@@ -131,7 +170,7 @@ def main(
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["work"]:
-        tyro.cli(work, args=sys.argv[2:])
+    if sys.argv[1:2] in (["work"], ["plan"]):
+        tyro.cli(globals()[sys.argv[1]], args=sys.argv[2:])
     else:
         tyro.cli(main)

@@ -27,6 +27,7 @@ RULES = {  # the ranges of options, by their names
     check_positive: (
         *("accumulate", "average", "batch_size", "eval_batches", "eval_images", "eval_sentences"),
         *("eval_steps", "max_length", "n_best", "steps", "token_budget", "vocab_size"),
+        "steps_per_execution",
     ),
     check_rate: ("beta_2", "ema", "label_smoothing", "weight_decay"),
     check_whole: ("patience", "seed", "warmup_steps"),
@@ -120,6 +121,9 @@ class Recipe:
     several processes, which `tfx-transformer launch` starts."""
     jit_compile: bool = False
     """Compile the training step with XLA."""
+    steps_per_execution: int = 1
+    """Training steps in one call of TensorFlow, or a divisor of it that fits between evaluations;
+    faster where steps take a few milliseconds. A stop waits for the end of the call."""
     seed: int = 0
     """Seed of initial weights, batch order, augmentation and dropout."""
 
@@ -132,6 +136,8 @@ class Recipe:
         model = self.model  # type: ignore[attr-defined]
         if not (self.minutes or model.is_sized or getattr(self, "weights", "")):
             raise ValueError("--model.variant is needed, or --minutes to choose sizes for a time")
+        if self.strategy == "multiworker" and self.steps_per_execution > 1:
+            raise ValueError("--steps-per-execution must be 1 with --strategy multiworker")
         warmup = self.optimizer.warmup_steps
         if self.optimizer.schedule == "cosine" and not self.minutes and warmup >= self.steps:
             raise ValueError(

@@ -36,7 +36,7 @@ from tfx_transformer.training.input_wait import InputWait
 from tfx_transformer.training.stopping import Stopped, StopSignals
 from tfx_transformer.training.strategy import choose_strategy, separate_seeds
 from tfx_transformer.training.tensorboard import TensorBoardLog
-from tfx_transformer.training.updates import distribute, use_updates
+from tfx_transformer.training.updates import distribute, set_steps, use_updates
 from tfx_transformer.training.workers import Workers
 
 
@@ -102,7 +102,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
     print(f"{type(model).__name__}: {model.count_params():,} parameters; from step {step:,}")
 
     # training steps; an evaluation and a checkpoint follow each interval
-    evaluator, wait = task.evaluator(model), InputWait(accumulate)
+    evaluator, wait = task.evaluator(model), InputWait()
     units = task.units_per_batch * accumulate, task.unit
     progress = Progress(recipe.steps, step, *units, recipe.eval_steps, task.test_ratio)
     is_over = partial(has_stopped_improving, log, task.metric, recipe.patience)
@@ -113,6 +113,8 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
     with stop.deferred(), checkpoints:
         while step < recipe.steps and not workers.of_chief(is_over) and not stop.is_agreed():
             steps = min(recipe.eval_steps - step % recipe.eval_steps, recipe.steps - step)
+            set_steps(model, execution := math.gcd(steps, recipe.steps_per_execution))
+            wait.batches = accumulate * execution
             start = time.perf_counter()
             history = model.fit(
                 distribute(strategy, partial(batches_from, step), accumulate, share.local_replicas),

@@ -27,7 +27,7 @@ from tfx_transformer.training.checkpoint import Checkpoints, step_of
 from tfx_transformer.untrusted import reading
 
 # fields of a recipe that may change when a run is continued: the batches of a step stay the same
-FREE = ("decoding", "strategy", "data.cache")
+FREE = ("decoding", "strategy", "data.cache", "steps_per_execution")
 
 
 def check_folder(recipe: Recipe, folder: Path) -> None:

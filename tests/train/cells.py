@@ -42,7 +42,7 @@ def no_noise(shape, seed):
 def train(recipe, folder: Path) -> None:
     """The run, and with dropout its second half again."""
     run.train(recipe, folder)
-    if not folder.name.startswith("random"):
+    if not folder.name.startswith("random") or folder.name.endswith("_one"):
         return
     workers = Workers(choose_strategy(recipe.strategy))
     with workers.chief_first():
@@ -108,12 +108,12 @@ def main(folder: Path, strategy: str) -> None:
     run.load_task, run.evaluate = load_task, lambda folder, workers: {}
     if strategy == "mirrored_4":
         split_cpu(4)
-        return train_all(folder, strategy, ("plain_translation", "accumulate_captioning"))
+        return train_all(folder, strategy, ("accumulate_captioning", "accumulate_translation"))
     split_cpu(2)
     workers = Workers(choose_strategy("multiworker"))
     train_all(folder, "one" if workers.is_chief else "mirrored_2")
     train_all(folder, "multiworker")
-    recipe = load_recipe(folder / "plain_translation.json")
+    recipe = load_recipe(folder / "accumulate_translation.json")
     move(folder / "moved", dataclasses.replace(recipe, strategy="multiworker"), workers)
     found = {"exchanged": exchange(workers), "faults": find_faults()}
     for title, content in found.items():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_transformer.training.updates import distribute, use_updates
+from tfx_transformer.training.updates import distribute, set_steps, use_updates
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(6, 4, 3)).astype("float32")  # six batches of four rows
@@ -22,16 +22,18 @@ def batches():
     return tf.data.Dataset.from_tensor_slices((INPUTS, TARGETS, WEIGHTS)).repeat()
 
 
-def fit(accumulate, stop=None, **options):
+def fit(accumulate, stop=None, steps=1, callbacks=(), **options):
     model = new_model()
     loss = keras.losses.MeanSquaredError(reduction="sum")
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.build(model.trainable_variables)
     model.compile(optimizer, loss, **{"jit_compile": False} | options)
     use_updates(model, accumulate, stop)
+    set_steps(model, steps)
     data = distribute(model.distribute_strategy, batches, accumulate)
-    steps = 6 // accumulate
-    history = model.fit(data, steps_per_epoch=steps, shuffle=False, verbose=0)
+    history = model.fit(
+        data, steps_per_epoch=6 // accumulate, shuffle=False, verbose=0, callbacks=list(callbacks)
+    )
     return model, history.history["loss"][0]
 
 
@@ -91,3 +93,16 @@ def test_batches_are_split_among_replicas_and_carry_their_part_of_the_total():
     np.testing.assert_array_equal(np.concatenate([part[2] for part in parts[2:]]), WEIGHTS[1])
     for _, _, _, total in parts:  # two replicas with half of the total each
         assert total == pytest.approx(WEIGHTS[:2].sum() / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("accumulate, calls", [(1, 2), (2, 1)])
+def test_several_steps_in_a_call_are_those_of_several_calls(accumulate, calls):
+    seen = []
+    report = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: seen.append(batch)
+    )
+    model, loss = fit(accumulate, steps=3, callbacks=[report])
+    kernel, expected = by_numpy(accumulate)
+    np.testing.assert_allclose(model.layers[0].kernel.numpy(), kernel, atol=1e-6)
+    assert loss == pytest.approx(expected, rel=1e-5)
+    assert seen == [2, 5][:calls] and model.optimizer.iterations.numpy() == 3 * calls

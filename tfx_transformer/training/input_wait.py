@@ -12,15 +12,15 @@ class InputWait(keras.callbacks.Callback):
     """Callback: the fraction of training time spent waiting for input batches.
 
     Pass `watch(data)` and this callback to `fit`. On several devices TensorFlow prefetches on its
-    own, and the fraction is too low. Of accumulated batches only the first of a step counts.
+    own, and the fraction is too low. Of several batches in a call only the first one counts.
 
     Args:
-        accumulate: batches per step.
+        batches: in a call of the train function.
     """
 
-    def __init__(self, accumulate: int = 1):
+    def __init__(self, batches: int = 1):
         super().__init__()
-        self.accumulate = accumulate
+        self.batches = batches
         self.reset()
 
     def reset(self) -> None:
@@ -52,7 +52,7 @@ class InputWait(keras.callbacks.Callback):
 
     def fraction(self) -> float:
         """Waiting time divided by total time, without the first update, which is traced."""
-        ready = self.ready[:: self.accumulate]
+        ready = self.ready[:: self.batches]
         times = list(zip(self.requested, ready, self.done, strict=False))[1:]
         waited = sum(max(ready - requested, 0.0) for requested, ready, _ in times)
         return waited / sum(done - requested for requested, _, done in times) if times else 0.0
