@@ -2,11 +2,13 @@
 
     python benchmarks/data.py text --pairs 10000 100000 1000000
     python benchmarks/data.py images --files 1000000
+    python benchmarks/data.py padding train.en train.de
 
 `text` generates pairs, and starts a run twice, each time in a new process: the first one stores and
 tokenizes them, the second one finds them. `images` makes a folder of links to a few small JPEG
 files and lists it twice in the same way; then it measures the input pipeline alone on JPEG files of
-500 × 375 pixels, beside `keras.utils.image_dataset_from_directory`.
+500 × 375 pixels, beside `keras.utils.image_dataset_from_directory`. `padding` trains a translator
+on batches whose shapes the data choose, and on batches of one length for both sides.
 
 Memory is that of the process alone at its peak, without the disk cache, which holds what is stored.
 "per core" is per second of CPU time.
@@ -210,6 +212,53 @@ def pipelines(folder: Path, batch_size: int = 128) -> None:
         print(f"{name}: {per_core(take):,.0f} images/s per core", flush=True)
 
 
+def padding(files: tuple[str, str], vocab_size: int = 4000, steps: int = 30) -> None:
+    """Padding and training speed of the batches of two files of sentences.
+
+    Args:
+        files: the sentences and their translations.
+        vocab_size: of the joint vocabulary.
+        steps: timed, twice for each kind of batches.
+    """
+    from tfx_transformer.data import PairBatches, load_pairs, train_tokenizer
+    from tfx_transformer.data.buckets import bucket_sizes
+    from tfx_transformer.data.epochs import BucketedBatches
+    from tfx_transformer.models import create_model
+    from tfx_transformer.train.optimizer import make_optimizer
+    from tfx_transformer.train.tasks.translation import TranslationRecipe
+    from tfx_transformer.training.losses import TokenCrossentropy
+    from tfx_transformer.training.updates import distribute, use_updates
+
+    pairs = load_pairs(list(files))
+    tokenizer = train_tokenizer([*pairs.source, *pairs.target], vocab_size)
+    chosen, fixed = (
+        PairBatches(pairs, tokenizer, tokenizer, token_budget=4096, max_length=64) for _ in range(2)
+    )
+    sizes = {(x, x): rows for x, rows in bucket_sizes(64, 4096).items()}
+    BucketedBatches.__init__(fixed, fixed.lengths, sizes, 0)
+    model = create_model("transformer", "small", vocab_size=tokenizer.vocab_size, dim=128, depth=4)
+    loss = TokenCrossentropy(0.1, reduction="sum")
+    model.compile(make_optimizer(TranslationRecipe(), model), loss, jit_compile=False)
+    use_updates(model)
+
+    def speed(data, steps: int) -> float:
+        """Tokens of both sides, without padding, in a second."""
+        batches = distribute(model.distribute_strategy, data.stream)
+        begin = time.perf_counter()
+        model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
+        own = data.epoch_batches()[:steps]
+        tokens = sum(int(data.lengths[:, x.rows[x.is_real]].sum()) for x in own)
+        return tokens / (time.perf_counter() - begin)
+
+    kinds = {"chosen by the data": chosen, "one length for both sides": fixed}
+    for data in kinds.values():
+        speed(data, 5)
+    for _ in range(2):
+        for name, data in kinds.items():
+            shown = str(data).rpartition("tokens in ")[2]
+            print(f"{name}: {shown}; {speed(data, steps):,.0f} tokens/s", flush=True)
+
+
 if __name__ == "__main__":
-    commands = {"text": text, "images": images, "start": start, "scan": scan}
+    commands = {"text": text, "images": images, "padding": padding, "start": start, "scan": scan}
     tyro.extras.subcommand_cli_from_dict(commands)

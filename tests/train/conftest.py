@@ -219,6 +219,18 @@ def language_run(language_recipe_of, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def mask_recipe_of(sentences):
+    """A recipe of a masked language model of the sentences, with some options changed."""
+
+    def make(**options):
+        data = MaskedLanguageModelData(str(sentences), vocab_size=290, token_budget=256)
+        model = ModelOptions.of("bert", "test")
+        return MaskedLanguageModelRecipe(**{"data": data, "model": model} | options)
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def mask_run(tmp_path_factory):
     """The folder of a run on lines such as "cat Katze cat Katze cat Katze", and its scores."""
     folder = tmp_path_factory.mktemp("run") / "mask"

@@ -13,12 +13,8 @@ import numpy as np
 import pytest
 
 from tfx_transformer.train.launch.local import LaunchOptions, launch
-from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions, save_recipe
+from tfx_transformer.train.recipe import OptimizerOptions, save_recipe
 from tfx_transformer.train.tasks import TASKS
-from tfx_transformer.train.tasks.masked_language_model import (
-    MaskedLanguageModelData,
-    MaskedLanguageModelRecipe,
-)
 
 # clipped at every step; noise of tiny gradients is not amplified
 OPTIMIZER = OptimizerOptions(
@@ -45,22 +41,18 @@ def folder(
     classify_recipe_of,
     classify_text_recipe_of,
     language_recipe_of,
-    sentences,
+    mask_recipe_of,
     tmp_path_factory,
     request,
 ):
     """A folder with the runs `<recipe>_<strategy>` that the selected tests read."""
     selected = [x.callspec.params for x in request.session.items if hasattr(x, "callspec")]
     names = {x.get("name") for x in selected} | {"accumulate_translation"}
-    masked = MaskedLanguageModelRecipe(
-        data=MaskedLanguageModelData(str(sentences), vocab_size=290, token_budget=256),
-        model=ModelOptions.of("bert", "test"),
-    )
     recipes = {
         "captioning": caption_recipe_of(),
         "classification": classify_recipe_of(),
         "language_model": language_recipe_of(),
-        "masked_language_model": masked,
+        "masked_language_model": mask_recipe_of(),
         "text_classification": classify_text_recipe_of(precision="mixed_float16"),
         "translation": recipe_of(),
     }

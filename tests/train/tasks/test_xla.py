@@ -21,7 +21,12 @@ def compiled_step(recipe, folder) -> str:
     return step.experimental_get_compiler_ir(*batch)(stage="hlo")
 
 
-@pytest.mark.parametrize("name", ["recipe_of", "classify_recipe_of", "language_recipe_of"])
+SLOW = ("classify_recipe_of", "classify_text_recipe_of", "language_recipe_of", "mask_recipe_of")
+
+
+@pytest.mark.parametrize(
+    "name", ["recipe_of", *(pytest.param(x, marks=pytest.mark.slow) for x in SLOW)]
+)
 def test_a_training_step_can_be_compiled(request, name, tmp_path):
     assert "ENTRY" in compiled_step(request.getfixturevalue(name)(), tmp_path)
 
