@@ -27,7 +27,9 @@ def work(folder: str, dim: int, depth: int, vocab_size: int, tokens: int, steps:
     """One worker: writes its times to a file."""
     from tfx_transformer.runtime import import_tensorflow
 
-    tf = import_tensorflow()
+    import_tensorflow()
+    import tensorflow as tf
+
     from tfx_transformer.data.share import Share
     from tfx_transformer.models import create_model
     from tfx_transformer.train.optimizer import make_optimizer

@@ -70,10 +70,14 @@ def test_lazy_images_are_a_sequence_that_reads_on_access():
             accessed.append(row)
             return {"photo": b"%d" % row, "kind": 0}
 
+        def __getitems__(self, rows):
+            return [self[row] for row in rows]
+
     items = LazyImages(Source(), [3, 5, 8, 9], "photo")
     assert len(items) == 4 and not accessed
     assert items[1] == b"5" and items[-1] == b"9" and accessed == [5, 9]
     assert list(items[1:3]) == [b"5", b"8"]
+    assert items.take([2, 0]) == [b"8", b"3"]
     assert list(items) == [b"3", b"5", b"8", b"9"]
     with pytest.raises(IndexError):
         items[4]

@@ -4,6 +4,7 @@ Nothing is downloaded: without a network TFDS would retry for minutes.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import tensorflow_datasets as tfds
 
@@ -87,7 +88,7 @@ def read_examples(
 class LazyImages(Sequence):
     """Encoded images, the `feature` of some `rows` of a TFDS data set, each read on access."""
 
-    def __init__(self, source: Sequence[dict], rows: list[int], feature: str):
+    def __init__(self, source: Any, rows: list[int], feature: str):
         self.source, self.rows, self.feature = source, rows, feature
 
     def __len__(self) -> int:
