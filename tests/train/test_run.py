@@ -29,7 +29,7 @@ def test_the_run_learns_and_its_folder_is_complete(run):
     present = {path.name for path in folder.iterdir()}
     assert present == {
         *("recipe.json", "versions.json", "metrics.jsonl", "model.keras", "test.json"),
-        *("tokenizer", "checkpoints", "samples", "tensorboard"),
+        *("cache", "tokenizer", "checkpoints", "samples", "tensorboard"),
     }
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [100, 200, 300]
@@ -134,7 +134,8 @@ def test_accumulated_batches_make_the_update_of_one_batch_with_all_rows(
 
     train(recipe, tmp_path / "accumulated")
     monkeypatch.setattr(TranslationTask, "batches", joined)
-    one = dataclasses.replace(recipe, optimizer=dataclasses.replace(own, accumulate=1))
+    optimizer = dataclasses.replace(own, accumulate=1)
+    one = dataclasses.replace(recipe, optimizer=optimizer, steps_per_execution=2)
     train(one, tmp_path / "joined")
     assert max(token_counts) > 1.2 * min(token_counts)
     found = [
