@@ -50,11 +50,15 @@ def make_pairs(folder: Path, count: int) -> tuple[Path, Path]:
     letters = np.array(list("etaoinshrdlucmfwyp"))
     words = ["".join(rng.choice(letters, n)) for n in rng.integers(1, 11, 50_000)]
     paths = folder / f"{count}.en", folder / f"{count}.de"
+    if all(path.exists() for path in paths):
+        return paths
     with paths[0].open("w") as source, paths[1].open("w") as target:
         for first in range(0, count, 10_000):
-            for _ in range(min(10_000, count - first)):
-                ranks = rng.zipf(1.3, rng.integers(5, 46)) % len(words)
-                line = " ".join([words[i] for i in ranks.tolist()])
+            lengths = rng.integers(5, 46, min(10_000, count - first))
+            ranks = rng.zipf(1.3, lengths.sum()) % len(words)
+            drawn, ends = [words[i] for i in ranks.tolist()], np.cumsum(lengths).tolist()
+            for begin, end in zip([0, *ends], ends, strict=False):
+                line = " ".join(drawn[begin:end])
                 source.write(line + "\n")
                 target.write(line[::-1] + "\n")
     return paths
@@ -128,11 +132,11 @@ def text(
         pairs: how many.
         vocab_size: of the joint vocabulary.
         sentences: of each side that the vocabulary is trained on.
-        folder: for the files; a temporary one by default.
+        folder: for the files, which are used again; a temporary one by default.
     """
     for count in pairs:
         with tempfile.TemporaryDirectory(dir=folder or None) as here:
-            files = ",".join(map(str, make_pairs(Path(here), count)))
+            files = ",".join(map(str, make_pairs(Path(folder or here), count)))
             size = sum(Path(x).stat().st_size for x in files.split(",")) / 1e6
             print(f"{count:,} pairs, {size:.0f} MB")
             sizes = ["--vocab-size", str(vocab_size), "--sentences", str(sentences)]
