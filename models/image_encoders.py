@@ -4,12 +4,14 @@
     IMAGE_ENCODERS.make({"kind": "efficientnet_lite0", "stage": 6})
     IMAGE_ENCODERS.make({"kind": "vit", "variant": "s16"})
     IMAGE_ENCODERS.make({"kind": "keras", "backbone": "VGG19", "weights": "imagenet"})
+    IMAGE_ENCODERS.make({"kind": "keras_hub", "backbone": "resnet_50_imagenet"})
 
 Pixels are -1 to 1, the normalization "half". Every encoder has `dim`, the width C of a feature
 vector, and `grid(height, width)`. With `trainable=False` it always runs in inference mode: its
 batch statistics do not change.
 """
 
+import importlib
 import inspect
 import math
 import socket
@@ -166,6 +168,76 @@ class KerasEncoder(ImageEncoder):
         return self.network.compute_output_shape((None, height, width, 3))[1:3]
 
 
+class KerasHubEncoder(ImageEncoder):
+    """The features of an image backbone of keras-hub: its last map, or its patches.
+
+    Args:
+        backbone: the name of a preset of keras-hub, a folder written by `save_to_preset`, or the
+            name of a backbone class, with random weights. A saved encoder contains its weights, and
+            its config has the class.
+        options: arguments of the class.
+        scale, offset: the backbone reads scale · pixels + offset, for pixels in 0 … 255; numbers or
+            a list for the colors. By default those of the preset, or else for -1 … 1.
+    """
+
+    def __init__(self, backbone, options=None, scale=None, offset=None, **kwargs):
+        super().__init__(**kwargs)
+        hub = importlib.import_module("keras_hub")  # takes seconds
+        kind, policy = getattr(hub.models, str(backbone), None), keras.config.dtype_policy()
+        is_class = inspect.isclass(kind) and issubclass(kind, hub.models.Backbone)
+        try:
+            keras.config.set_dtype_policy(self.dtype_policy)  # some backbones ignore `dtype`
+            if is_class:
+                self.network = kind(**(options or {}), dtype=self.dtype_policy)
+            else:
+                load = hub.models.Backbone.from_preset
+                self.network = load(str(backbone), dtype=self.dtype_policy)
+        finally:
+            keras.config.set_dtype_policy(policy)
+        if not is_class and scale is None and offset is None:
+            scale, offset = preset_range(hub, str(backbone))
+        self.backbone = type(self.network).__name__
+        config = self.network.get_config()
+        self.options = {k: config[k] for k in config if k not in ("name", "trainable", "dtype")}
+        self.scale = 1 / 127.5 if scale is None else scale
+        self.offset = -1.0 if offset is None and scale is None else (offset or 0.0)
+        shape = getattr(self.network.output, "shape", None)
+        if shape is None or len(shape) not in (3, 4):
+            raise ValueError(f"{backbone} must have one output, a map of features or patches")
+        self.dim = shape[-1]
+
+    def run_network(self, images, training):
+        pixels = (images + 1) * 127.5  # 0 … 255
+        scale, offset = (ops.cast(x, images.dtype) for x in (self.scale, self.offset))
+        x = self.network(pixels * scale + offset, training=training)
+        if len(x.shape) == 3:  # without class tokens
+            rows, columns = self.grid(*images.shape[1:3])
+            x = x[:, x.shape[1] - rows * columns :]
+        return x
+
+    def grid(self, height, width):
+        size = self.network.input_shape[1:3]
+        if any(own not in (None, given) for own, given in zip(size, (height, width), strict=True)):
+            raise ValueError(
+                f"images of {self.backbone} must be {size[0]} × {size[1]} pixels, as in its "
+                f"preset; got {height} × {width}"
+            )
+        shape = self.network.compute_output_shape((None, height, width, 3))
+        if len(shape) == 4:
+            return shape[1:3]
+        side = math.isqrt(shape[1])  # of a square image, beside a few class tokens
+        return side, side
+
+
+def preset_range(hub, preset):
+    """The scale and offset of pixels of a preset; None each if it has no image converter."""
+    try:
+        converter = hub.layers.ImageConverter.from_preset(preset)
+    except (FileNotFoundError, ValueError):
+        return None, None
+    return converter.scale, converter.offset
+
+
 def _make_backbone(name, weights, policy):
     """Create the network without its head, with this dtype policy, for which it has no argument."""
     if weights not in (None, "imagenet") and not Path(weights).is_file():
@@ -197,6 +269,7 @@ IMAGE_ENCODERS = Registry(
     {
         "efficientnet_lite0": EfficientNetLite0Encoder,
         "keras": KerasEncoder,
+        "keras_hub": KerasHubEncoder,
         "small": SmallEncoder,
         "vit": ViTEncoder,
     },

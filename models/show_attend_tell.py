@@ -109,6 +109,10 @@ class ShowAttendTell(RecurrentModel):
         config = super().get_config()
         if isinstance(self.encoder, dict):
             config["encoder"].pop("weights", None)
+            if config["encoder"].get("kind") == "keras_hub":  # a preset has weights too
+                own = self.image_encoder.get_config()
+                keys = ("backbone", "options", "scale", "offset")
+                config["encoder"] |= {key: own[key] for key in keys}
         return config
 
     def input_shapes(self):

@@ -107,7 +107,8 @@ def export(
     scores: tokenizers, image decoding and the decoder are inside.
 
     Args:
-        run: the run folder; or a Marian model of Hugging Face, also as hf:OWNER/NAME.
+        run: the run folder; or a Marian model of Hugging Face, also as hf:OWNER/NAME; or a language
+            model of keras-hub, also as keras_hub:PRESET.
         to: the new folder.
         format: saved_model; ctranslate2 (translators; without the decoder's options); litert (image
             classifiers, 8-bit) or onnx (image classifiers), without the decoding of image files.

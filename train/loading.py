@@ -13,7 +13,7 @@ def load_pipeline(folder, task: str | None = None, **options) -> Any:
     """A pipeline, or an export that is called like one, which must be of `task`, if one is given.
 
     The folder is of a run or an export, or what a task's `from_checkpoint` can read, also as
-    hf:OWNER/NAME; options are those of PipelineOptions.
+    hf:OWNER/NAME or keras_hub:PRESET; options are those of PipelineOptions.
     """
     folder = find_folder(folder)
     if is_export(folder):

@@ -19,6 +19,7 @@ import warnings
 import zipfile
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 from tfx_transformer.convert import read_normalization, read_options, read_weights
@@ -35,6 +36,18 @@ from tfx_transformer.train.recipes import RECIPES
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MAX_GROWTH = 2**28  # bytes; no file here has more than 200 kB
 VALUES = [None, True, -1, 0, 1, 10**7, 10**30, 1e308, 0.5, "", "x" * 999, [], {}, [[]], {"a": []}]
+PRESET = {
+    "class_name": "SwinTransformerBackbone",
+    "config": {
+        "image_shape": [16, 16, 3],
+        "patch_size": 2,
+        "embed_dim": 8,
+        "depths": [2, 1],
+        "num_heads": [2, 4],
+        "window_size": 4,
+        "mlp_ratio": 2.0,
+    },
+}
 HEADER = 8  # of a .safetensors file, the length of its JSON
 
 
@@ -127,6 +140,14 @@ def readers(folder: Path):
         shutil.copy(FIXTURES / f"hugging_face_{name}.json", folder / name / "config.json")
         (folder / name / "model.safetensors").write_bytes(bytes(10**5))
         yield name, folder / name / "config.json", mutate_json, read_config(name), 1
+    (folder / "preset").mkdir()
+    (folder / "preset/config.json").write_text(json.dumps(PRESET))
+    (folder / "preset/model.safetensors").write_bytes(bytes(10**5))
+    yield "preset", folder / "preset/config.json", mutate_json, read_config("swin"), 1
+    with h5py.File(folder / "model.weights.h5", "w") as file:
+        file["layers/dense/vars/0"] = np.zeros((30, 40), "float32")
+        file.create_dataset("layers/dense/vars/1", data=np.zeros(300), compression="gzip")
+    yield "h5", folder / "model.weights.h5", mutate_bytes, read_weights, 1
     save_recipe(RECIPES["translate_emoji"], folder / "recipe.json")
     WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "##b"]).save(folder)
     shutil.copytree(FIXTURES / "marian", folder / "marian")

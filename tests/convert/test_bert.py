@@ -222,5 +222,7 @@ def test_weights_that_do_not_fit_are_named_and_nothing_is_loaded(
 
 
 def test_other_weights_are_refused(read):
-    with pytest.raises(ValueError, match="unknown BERT weights; known: Hugging Face; got "):
+    with pytest.raises(
+        ValueError, match="unknown BERT weights; known: Hugging Face, keras-hub; got "
+    ):
         load_weights(make(), read("hugging_face_gpt"))

@@ -110,5 +110,7 @@ def test_weights_that_do_not_fit_are_named(options, changes, message, read):
 
 
 def test_other_weights_are_refused(read):
-    with pytest.raises(ValueError, match="unknown GPT weights; known: Hugging Face; got bert"):
+    with pytest.raises(
+        ValueError, match="unknown GPT weights; known: Hugging Face, keras-hub; got"
+    ):
         load_weights(make(), read("hugging_face_bert_mlm"))

@@ -79,6 +79,47 @@ def test_a_failed_download_gives_one_line_with_advice(hub):
         find_folder("hf:no/where")
 
 
+@pytest.fixture
+def kaggle(tmp_path, monkeypatch):
+    """Replaces kagglehub, and keras_hub with its list of presets."""
+
+    def model_download(handle):
+        if handle != "keras/gpt2/keras/gpt2_tiny/2":
+            raise RuntimeError(f"404 Client Error: {handle}\nsome more")
+        (tmp_path / "model.weights.h5").touch()
+        return str(tmp_path)
+
+    presets = {"gpt2_tiny": {"kaggle_handle": "kaggle://keras/gpt2/keras/gpt2_tiny/2"}}
+    backbone = SimpleNamespace(presets=presets)
+    keras_hub = SimpleNamespace(models=SimpleNamespace(Backbone=backbone))
+    monkeypatch.setitem(sys.modules, "keras_hub", keras_hub)
+    monkeypatch.setitem(sys.modules, "kagglehub", SimpleNamespace(model_download=model_download))
+
+
+@pytest.mark.parametrize("handle", ["gpt2_tiny", "kaggle://keras/gpt2/keras/gpt2_tiny/2"])
+def test_presets_of_keras_hub_are_downloaded(handle, kaggle, tmp_path):
+    assert find_checkpoint(f"keras_hub:{handle}") == tmp_path / "model.weights.h5"
+
+
+def test_a_preset_on_hugging_face_is_downloaded_with_its_head_and_vocabulary(hub, tmp_path):
+    (tmp_path / "assets").mkdir()
+    hub.files = ["model.weights.h5", "task.weights.h5", "config.json", "assets/merges.txt", "a.bin"]
+    found = find_checkpoint("keras_hub:hf://someone/some-model")
+    assert found == tmp_path / "model.weights.h5"
+    files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
+    assert files == {*hub.files[:4]}
+
+
+def test_an_unknown_preset_and_a_failed_download_give_one_line(kaggle):
+    with pytest.raises(
+        ValueError, match="keras_hub:gpt9 must be a folder, a preset that keras_hub"
+    ):
+        find_folder("keras_hub:gpt9")
+    message = "kaggle://a/b cannot be downloaded: 404 Client Error: a/b. Without a network, give"
+    with pytest.raises(OSError, match=message):
+        find_folder("keras_hub:kaggle://a/b")
+
+
 def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(ImportError, match="pip install huggingface_hub, or in a checkout"):

@@ -14,11 +14,23 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 SPECS = {
     "efficientnet_lite0": {"kind": "efficientnet_lite0", "stage": 3},
     "keras": {"kind": "keras", "backbone": "VGG16"},
+    "keras_hub": {
+        "kind": "keras_hub",
+        "backbone": "DenseNetBackbone",
+        "options": {"stackwise_num_repeats": [1, 1], "growth_rate": 4},
+    },
     "small": {"kind": "small", "dims": [5, 7, 6], "strides": [2, 1, 2], "kernel_size": 5},
     "vit": {"kind": "vit", "variant": "test", "options": {"depth": 1, "dropout": 0.5}},
     "compact": {"kind": "vit", "variant": "cct_2_3x2", "options": {"dim": 6, "depth": 1}},
 }
-STRIDE = {"efficientnet_lite0": 4, "keras": 16, "small": 4, "vit": 4, "compact": 4}  # pixels
+STRIDE = {
+    "efficientnet_lite0": 4,
+    "keras": 16,
+    "keras_hub": 8,
+    "small": 4,
+    "vit": 4,
+    "compact": 4,
+}  # pixels
 CONVOLUTIONS = ("efficientnet_lite0", "keras", "small")
 
 
@@ -217,6 +229,28 @@ def test_a_keras_network_loads_weights_from_a_file(tmp_path):
     assert encoder.get_config()["weights"] is None  # a saved encoder needs no weights file
 
 
+def test_a_preset_of_keras_hub_reads_its_own_range_of_pixels_and_gives_its_patches(tmp_path):
+    import keras_hub
+
+    converter = keras_hub.layers.ViTImageConverter(scale=[0.02, 0.01, 0.03], offset=[-1, 0.5, 0])
+    backbone = keras_hub.models.ViTBackbone((24, 24, 3), 8, 1, 2, 10, 12)
+    classifier = keras_hub.models.ViTImageClassifier(
+        backbone, 3, keras_hub.models.ViTImageClassifierPreprocessor(converter)
+    )
+    classifier.save_to_preset(tmp_path)
+    encoder = IMAGE_ENCODERS.make({"kind": "keras_hub", "backbone": str(tmp_path)})
+    assert (encoder.dim, tuple(encoder.grid(24, 24))) == (10, (3, 3))
+    pixels = np.random.default_rng(0).integers(256, size=(2, 24, 24, 3)).astype("float32")
+    expected = numpy(backbone(pixels * [0.02, 0.01, 0.03] + [-1, 0.5, 0]))[:, 1:]
+    np.testing.assert_allclose(numpy(encoder(pixels / 127.5 - 1)), expected, atol=1e-4)
+    with pytest.raises(ValueError, match="images of ViTBackbone must be 24 × 24 pixels, as in its"):
+        encoder.grid(32, 32)
+    again = type(encoder).from_config(encoder.get_config())  # needs no preset
+    again.build((None, 24, 24, 3))
+    again.set_weights(encoder.get_weights())
+    np.testing.assert_allclose(numpy(again(pixels / 127.5 - 1)), expected, atol=1e-4)
+
+
 def test_a_failed_download_of_imagenet_weights_is_explained(monkeypatch):
     def fail(**options):
         raise Exception("URL fetch failure on https://example.org/vgg16_notop.h5: None -- -3")
@@ -234,7 +268,10 @@ def test_wrong_options_are_named():
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             IMAGE_ENCODERS.make(spec)
 
-    refuses("unknown image encoder 'cnn'; known: efficientnet_lite0, keras, small, vit", kind="cnn")
+    refuses(
+        "unknown image encoder 'cnn'; known: efficientnet_lite0, keras, keras_hub, small, vit",
+        kind="cnn",
+    )
     refuses("unknown backbone 'VGG'; known: .*VGG16", kind="keras", backbone="VGG")
     refuses('None, "imagenet" or a file; no file vgg.h5', kind="keras", weights="vgg.h5")
     refuses(

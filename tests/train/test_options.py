@@ -53,7 +53,7 @@ def test_reading_options_imports_neither_keras_nor_tensorflow():
     code = (
         "import sys; sys.argv[0] = 'tfx-transformer'\n"
         "from tfx_transformer.train import cli\n"
-        "print([name for name in ('keras', 'tensorflow') if name in sys.modules])"
+        "print([name for name in ('keras', 'keras_hub', 'tensorflow') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout == "[]\n", result.stderr

@@ -1,17 +1,18 @@
-"""BERT checkpoints from Hugging Face. Options of `BERT` that reproduce their outputs:
+"""BERT checkpoints from Hugging Face and keras-hub. Options of `BERT` that reproduce their outputs:
 
     hidden_act     activation
     "gelu"         "gelu", the default
-    "gelu_new"     "gelu_tanh", as in Google's first code
+    "gelu_new"     "gelu_tanh", as in Google's first code and in keras-hub
 
 The norm's epsilon is 1e-12, the default. Heads that the model does not have, such as those of
-pretraining, are ignored. The files do not contain the number of attention heads: a wrong
-`num_heads` is not detected.
+pretraining, are ignored; so is keras-hub's head for masked tokens, which has another activation and
+epsilon. Files of Hugging Face do not contain the number of attention heads: a wrong `num_heads` is
+not detected.
 """
 
 from dataclasses import dataclass, replace
 
-from tfx_transformer.convert.layout import HUGGING_FACE_BLOCK, Layout
+from tfx_transformer.convert.layout import HUGGING_FACE_BLOCK, KERAS, KERAS_BLOCK, Layout
 
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
@@ -65,4 +66,34 @@ HUGGING_FACE = BERTLayout(
     tied=("cls.predictions.decoder.weight", "{prefix}embeddings.word_embeddings.weight"),
     unused=r"cls\.predictions\.decoder\.|.*embeddings\.position_ids$",
 )
-LAYOUTS = (HUGGING_FACE,)
+
+
+@dataclass(frozen=True)
+class KerasHubLayout(Layout):
+    """Ignores the pooler where the model has none."""
+
+    def for_model(self, weights, model):
+        has_pooler = model.head != "mlm" or model.next_sentence
+        return self if has_pooler else replace(self, unused=rf"{self.unused}|layers/dense/")
+
+
+KERAS_HUB = KerasHubLayout(
+    family="keras-hub",
+    pattern=r"()layers/transformer_encoder(?:_\d+)?/",
+    block="layers/transformer_encoder{count}/",
+    head=("task/",),
+    names=KERAS_BLOCK
+    | {
+        "tokens": "layers/reversible_embedding/{leaf}",
+        "segments": "layers/embedding/{leaf}",
+        "position_embedding": "layers/position_embedding/{leaf}",
+        "first_norm": "layers/layer_normalization/{leaf}",
+        "pooler": "layers/dense/{leaf}",
+        "head_class": "task/layers/dense/{leaf}",
+    },
+    leaves=KERAS,
+    transposed=False,
+    by_head=True,
+    unused=r"task/layers/masked_lm_head/",
+)
+LAYOUTS = (HUGGING_FACE, KERAS_HUB)

@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from tfx_transformer.convert.keras_file import SUFFIX, read_keras
 from tfx_transformer.convert.layout import Layout
 from tfx_transformer.convert.torch_file import read_torch
 from tfx_transformer.untrusted import read_npz, reading
 
 TORCH_SUFFIXES = (".bin", ".pt", ".pth")
-SUFFIXES = (".safetensors", ".npz", *TORCH_SUFFIXES)
+SUFFIXES = (".safetensors", ".npz", *TORCH_SUFFIXES, SUFFIX)
 MAX_PROBLEMS = 8  # listed in an error
 
 
 def read_weights(path: str | Path) -> dict[str, np.ndarray]:
-    """Arrays by name from a `.safetensors`, `.npz` or PyTorch file, without running its code."""
+    """Arrays by name from a `.safetensors`, `.npz`, PyTorch or Keras file, without running code."""
     path = Path(path)
-    if path.suffix not in SUFFIXES:
+    if not path.name.endswith(SUFFIXES):
         raise ValueError(f"weights must be a file that ends in {', '.join(SUFFIXES)}; got {path}")
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
@@ -29,6 +30,8 @@ def read_weights(path: str | Path) -> dict[str, np.ndarray]:
         return read_torch(path)
     if path.suffix == ".npz":
         return read_npz(path)
+    if path.name.endswith(SUFFIX):
+        return read_keras(path)
     from safetensors.numpy import load_file
 
     with reading(path):

@@ -1,10 +1,10 @@
-"""GPT-2 checkpoints from Hugging Face, whose weights are those of OpenAI.
+"""GPT-2 checkpoints from Hugging Face and keras-hub, whose weights are those of OpenAI.
 
 `GPT` reproduces their outputs with its default options. The files do not contain the number of
-heads: a wrong `num_heads` is not detected.
+heads, except for keras-hub's: a wrong `num_heads` is not detected.
 """
 
-from tfx_transformer.convert.layout import QKV, Layout
+from tfx_transformer.convert.layout import KERAS, KERAS_BLOCK, QKV, Layout
 
 HUGGING_FACE = Layout(
     family="Hugging Face",
@@ -28,4 +28,19 @@ HUGGING_FACE = Layout(
     },
     unused=r"lm_head\.weight$|.*\.attn\.(masked_)?bias$",  # the causal mask of old files
 )
-LAYOUTS = (HUGGING_FACE,)
+KERAS_HUB = Layout(
+    family="keras-hub",
+    pattern=r"()layers/transformer_decoder(?:_\d+)?/",
+    block="layers/transformer_decoder{count}/",
+    head=(),
+    names=KERAS_BLOCK
+    | {
+        "tokens": "layers/reversible_embedding/{leaf}",
+        "position_embedding": "layers/position_embedding/{leaf}",
+        "last_norm": "layers/layer_normalization/{leaf}",
+    },
+    leaves=KERAS,
+    transposed=False,
+    by_head=True,
+)
+LAYOUTS = (HUGGING_FACE, KERAS_HUB)

@@ -12,6 +12,8 @@ TORCH = {"kernel": "weight", "bias": "bias", "scale": "weight", "offset": "bias"
 QKV = ("query", "key", "value")
 PARTS = {"query": ["query"], "key_value": ["key", "value"]}  # of our layers in checkpoints
 FLAX = {"kernel": "kernel", "bias": "bias", "scale": "scale", "offset": "bias"}
+KERAS = {"kernel": "vars/0", "bias": "vars/1", "scale": "vars/0", "offset": "vars/1"}
+KERAS |= {"tokens": "vars/0", "table": "vars/0"}  # single weights of a layer
 
 
 TIMM_BLOCK = {
@@ -36,6 +38,14 @@ HUGGING_FACE_5_BLOCK = {
     "mlp/up": "{block}mlp.fc1.{leaf}",
     "mlp/down": "{block}mlp.fc2.{leaf}",
 }
+KERAS_BLOCK = {  # of keras-hub's TransformerEncoder and TransformerDecoder
+    "self_norm": "{block}_self_attention_layer_norm/{leaf}",
+    "self_attention/qkv": "{block}_self_attention_layer/{part}_dense/{leaf}",
+    "self_attention/output": "{block}_self_attention_layer/output_dense/{leaf}",
+    "mlp_norm": "{block}_feedforward_layer_norm/{leaf}",
+    "mlp/up": "{block}_feedforward_intermediate_dense/{leaf}",
+    "mlp/down": "{block}_feedforward_output_dense/{leaf}",
+}
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,7 @@ class Layout:
             an attention, or qkv for both, one of `QKV` as {part}.
         leaves: the last part of our weights' names → theirs.
         transposed: whether kernels are stored as (out, in), as in PyTorch.
+        by_head: whether weights of attention have an axis of heads, as in Flax and Keras.
         fused: part of the name of an array that holds several weights → the names of these.
         fused_axis: the axis along which they are concatenated.
         tied: the name of an output layer, and of the embedding table that it must be equal to.
@@ -67,6 +78,7 @@ class Layout:
     names: dict[str, str]
     leaves: dict[str, str] = field(default_factory=lambda: TORCH)
     transposed: bool = True
+    by_head: bool = False
     fused: dict[str, tuple[str, ...]] = field(default_factory=dict)
     fused_axis: int = 0
     tied: tuple[str, str] | None = None
@@ -85,7 +97,7 @@ class Layout:
 
     def block_fields(self, kind: str, number: int, model) -> dict[str, Any]:
         """The values of the {fields} in names, for our layer `{kind}_{number}`."""
-        return {"kind": kind, "i": number}
+        return {"kind": kind, "i": number, "count": keras_count(number)}
 
     def split(self, name: str, array: np.ndarray, model) -> dict[str, np.ndarray]:
         """An array of the checkpoint, or the weights that are fused in it."""
@@ -102,6 +114,13 @@ class Layout:
 
     def stored_shape(self, weight: str, shape: tuple[int, ...], model) -> tuple[int, ...]:
         """The shape in the checkpoint of a weight that has this shape in our model."""
+        if self.by_head and "/self_attention/" in weight:
+            heads, axis = (
+                model.num_heads,
+                0 if weight.endswith("/output/kernel") else len(shape) - 1,
+            )
+            if not weight.endswith("/output/bias"):
+                return *shape[:axis], heads, shape[axis] // heads, *shape[axis + 1 :]
         return tuple(shape[axis] for axis in self.axes(weight, len(shape)))
 
     def unexpected_hint(self, name: str) -> str:
@@ -156,3 +175,8 @@ class Layout:
             for name, part in zip(names, np.split(value, len(names) or 1), strict=False):
                 arrays.setdefault(name.partition("[")[0], []).append(part)  # fused parts in order
         return {name: np.concatenate(parts) for name, parts in arrays.items()}
+
+
+def keras_count(number: int) -> str:
+    """What Keras appends to the name of the nth layer of a class: "", "_1", "_2", …"""
+    return f"_{number}" if number else ""

@@ -1,4 +1,4 @@
-"""Loads checkpoints from timm, Hugging Face and the papers' authors into our models."""
+"""Loads checkpoints from timm, Hugging Face, keras-hub and the papers' authors into our models."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ def load_weights(
             checkpoint's sizes; see the docstring of the file of the same name for the options that
             it needs.
         weights: a file for `read_weights`, a folder with one, `hf:OWNER/NAME` on the Hugging Face
-            Hub, or arrays by name.
+            Hub, `keras_hub:PRESET`, or arrays by name.
         head: whether to load the head too; False for another number of classes.
 
     Returns:
@@ -54,8 +54,9 @@ def load_pretrained(name: str, weights: str | Path, variant: str | None = None, 
 
     Args:
         name: a name in MODELS.
-        weights: a file, a folder, or `hf:OWNER/NAME` on the Hugging Face Hub. A config.json beside
-            the weights gives the model's options, which win over those of the variant.
+        weights: a file, a folder, `hf:OWNER/NAME` on the Hugging Face Hub, or `keras_hub:` and a
+            preset of keras-hub: its name, kaggle://… or hf://…. A config.json beside the weights
+            gives the model's options, which win over those of the variant.
         variant: a variant of the model; not needed with a config.json.
         overrides: options that win over both. A head or number of classes that differs from the
             config.json gets a new head with its initial values.

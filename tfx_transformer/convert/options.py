@@ -1,8 +1,9 @@
-"""Reads the options of our models from the config.json of Hugging Face and timm.
+"""Reads the options of our models from the config.json of Hugging Face, timm and keras-hub.
 
     read_options("vit", "google/vit-base-patch16-224/model.safetensors")   # {"dim": 768, …}
 
-Hugging Face stores sizes; timm stores the name of an architecture, which is one of our variants.
+Hugging Face stores sizes, keras-hub too (`preset.py`); timm stores the name of an architecture,
+which is one of our variants.
 Without a config.json the options are empty.
 """
 
@@ -11,7 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tfx_transformer.checks import check_above_zero, check_positive
+from tfx_transformer.checks import check_above_zero, check_positive, check_whole
+from tfx_transformer.convert.preset import is_preset, read_preset, read_range
 from tfx_transformer.models import MODELS
 from tfx_transformer.untrusted import read_json, reading
 
@@ -42,7 +44,7 @@ SIZES = {  # model_type → our model, its options, and the defaults of activati
 }
 UNSUPPORTED = {"is_decoder": False, "scale_attn_weights": True}  # key → its only value
 UNSUPPORTED |= {"scale_attn_by_inverse_layer_idx": False}
-NUMBERS = {*BERT, *GPT, *SWIN, *IMAGES, "decoder_depth", "num_classes"}  # options above zero
+NUMBERS = {*BERT, *GPT, *SWIN, *IMAGES, "decoder_depth"}  # options above zero
 MAX_IMAGE_SIZE = 2**13  # pixels
 MAX_STAGES = 8  # of a Swin
 BERT_HEADS = {  # by the class that saved the weights
@@ -67,6 +69,7 @@ def read_options(name: str, checkpoint: str | Path) -> dict[str, Any]:
     config = read_json(path)
     with reading(path):
         read = read_timm if "architecture" in config else read_hugging_face
+        read = read_preset if is_preset(config) else read
         kind, options = read(config, path)
         if kind != name:
             raise ValueError(f"model must be {kind!r} for {path}; got {name!r}")
@@ -83,6 +86,7 @@ def check_sizes(options: dict[str, Any], checkpoint: Path) -> None:
             check_positive(**{name: size})
         if not 0 < len(values) <= MAX_STAGES:
             raise ValueError(f"{name} must have 1 … {MAX_STAGES} values; got {len(values)}")
+    check_whole(num_classes=options.get("num_classes", 0))
     if options.get("image_size", 1) > MAX_IMAGE_SIZE:
         raise ValueError(f"image_size must not exceed {MAX_IMAGE_SIZE} pixels")
     count, size = (
@@ -112,7 +116,8 @@ def count_weights(options: dict[str, Any]) -> int:
 def read_normalization(checkpoint: str | Path) -> tuple[list[float], list[float]] | None:
     """Mean and standard deviation of pixels from 0 to 1 in training; None if not stored.
 
-    Hugging Face stores them in preprocessor_config.json, timm in config.json, beside the weights.
+    Hugging Face stores them in preprocessor_config.json, timm in config.json, keras-hub in
+    image_converter.json, beside the weights.
     """
     fields = (
         ("preprocessor_config.json", "image_mean", "image_std"),
@@ -128,7 +133,7 @@ def read_normalization(checkpoint: str | Path) -> tuple[list[float], list[float]
                 if not all(map(math.isfinite, sum(pair, []))) or list(map(len, pair)) != [3, 3]:
                     raise ValueError(f"{mean} and {deviation} must be three numbers each")
                 return pair[0], pair[1]
-    return None
+    return read_range(Path(checkpoint).parent)
 
 
 def read_hugging_face(config: dict[str, Any], path: Path) -> tuple[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Swin checkpoints from timm, Hugging Face and Microsoft, the paper's authors.
+"""Swin checkpoints from timm, Hugging Face, keras-hub and Microsoft, the paper's authors.
 
 All use the options of our variants: exact "gelu" and {"kind": "layer", "epsilon": 1e-5}. `window`
 must be that of the checkpoint. Where windows do not divide the grid the outputs differ slightly:
@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from tfx_transformer.convert.layout import (
     HUGGING_FACE_5_BLOCK,
     HUGGING_FACE_BLOCK,
+    KERAS,
     QKV,
     TIMM_BLOCK,
     Layout,
+    keras_count,
 )
 
 
@@ -22,12 +24,14 @@ class SwinLayout(Layout):
 
     def block_fields(self, kind, number, model):
         if kind == "merge":  # before this stage
-            return {"stage": number, "before": number - 1, "i": 0}
+            counts = {"stage_count": keras_count(number), "before_count": keras_count(number - 1)}
+            return {"stage": number, "before": number - 1, "i": 0, "count": ""} | counts
         stage = 0
         while number >= model.depth[stage]:
             number -= model.depth[stage]
             stage += 1
-        return {"stage": stage, "i": number}
+        counts = {"stage_count": keras_count(stage), "count": keras_count(number)}
+        return {"stage": stage, "i": number} | counts
 
 
 TIMM = SwinLayout(
@@ -83,4 +87,30 @@ HUGGING_FACE_5 = replace(  # state_dict() of version 5
     | HUGGING_FACE_5_BLOCK
     | {"self_attention": "{block}attention.relative_position_bias.relative_position_bias_table"},
 )
-LAYOUTS = (MICROSOFT, TIMM, HUGGING_FACE, HUGGING_FACE_5)
+STAGE = "layers/swin_transformer_stage"
+KERAS_HUB = SwinLayout(
+    family="keras-hub",
+    pattern=rf"(){STAGE}/",
+    block=STAGE + "{stage_count}/blocks/swin_transformer_block{count}/",
+    head=("task/",),
+    fused={"/attn/qkv/": QKV},
+    fused_axis=-1,
+    names={
+        "patches": "layers/patch_embedding/proj/{leaf}",
+        "patch_norm": "layers/patch_embedding/norm/{leaf}",
+        "merge_norm": STAGE + "{before_count}/downsample/norm/{leaf}",
+        "reduction": STAGE + "{before_count}/downsample/reduction/{leaf}",
+        "self_norm": "{block}norm1/{leaf}",
+        "self_attention": "{block}attn/{leaf}",
+        "self_attention/qkv": "{block}attn/qkv/{leaf}[{part}]",
+        "self_attention/output": "{block}attn/proj/{leaf}",
+        "mlp_norm": "{block}norm2/{leaf}",
+        "mlp/up": "{block}mlp/fc1/{leaf}",
+        "mlp/down": "{block}mlp/fc2/{leaf}",
+        "last_norm": "layers/layer_normalization/{leaf}",
+        "head": "task/layers/dense/{leaf}",
+    },
+    leaves=KERAS,
+    transposed=False,
+)
+LAYOUTS = (MICROSOFT, TIMM, HUGGING_FACE, HUGGING_FACE_5, KERAS_HUB)

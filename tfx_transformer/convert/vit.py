@@ -1,4 +1,4 @@
-"""ViT and DeiT checkpoints from timm, Hugging Face and Google's AugReg.
+"""ViT and DeiT checkpoints from timm, Hugging Face, Google's AugReg and keras-hub.
 
 Options of `ViT` that reproduce their outputs:
 
@@ -6,6 +6,7 @@ Options of `ViT` that reproduce their outputs:
     timm            "gelu"         {"kind": "layer", "epsilon": 1e-6}, the default
     Hugging Face    "gelu"         {"kind": "layer", "epsilon": 1e-12}
     AugReg          "gelu_tanh"    {"kind": "layer", "epsilon": 1e-6}
+    keras-hub       "gelu"         {"kind": "layer", "epsilon": 1e-6}
 
 timm's LayerScale needs `layer_scale`, a distilled DeiT `num_tokens=2`, a model without class token
 `num_tokens=0`. timm's global_pool="avg" is `pool="mean_first"` if the file has an `fc_norm`, else
@@ -23,6 +24,7 @@ from tfx_transformer.convert.layout import (
     FLAX,
     HUGGING_FACE_5_BLOCK,
     HUGGING_FACE_BLOCK,
+    KERAS,
     QKV,
     TIMM_BLOCK,
     Layout,
@@ -62,13 +64,8 @@ class ViTLayout(Layout):
         return '; pool="mean_first" has one' if name.startswith("fc_norm.") else ""
 
     def stored_shape(self, weight, shape, model):
-        heads = model.num_heads
         if weight == "tokens/tokens":
             return 1, *shape
-        if not self.transposed and weight.endswith("self_attention/output/kernel"):
-            return heads, shape[0] // heads, shape[1]
-        if not self.transposed and "/self_attention/" in weight and "/output/" not in weight:
-            return *shape[:-1], heads, shape[-1] // heads
         return super().stored_shape(weight, shape, model)
 
 
@@ -139,16 +136,44 @@ AUGREG = ViTLayout(
     },
     leaves=FLAX,
     transposed=False,
+    by_head=True,
 )
-LAYOUTS = (TIMM, HUGGING_FACE, HUGGING_FACE_5, AUGREG)
+KERAS_HUB = ViTLayout(
+    family="keras-hub",
+    pattern=r"()layers/vi_t_encoder/",
+    block="layers/vi_t_encoder/encoder_layers/vi_t_encoder_block{count}/",
+    head=("task/",),
+    names={
+        "patches": "layers/vi_t_patching_and_embedding/patch_embedding/{leaf}",
+        "class_token": "layers/vi_t_patching_and_embedding/vars/0",
+        "token_position": "layers/vi_t_patching_and_embedding/position_embedding/vars/0[tokens]",
+        "position_embedding": (
+            "layers/vi_t_patching_and_embedding/position_embedding/vars/0[patches]"
+        ),
+        "self_norm": "{block}layer_norm_1/{leaf}",
+        "self_attention/qkv": "{block}mha/{part}_dense/{leaf}",
+        "self_attention/output": "{block}mha/output_dense/{leaf}",
+        "mlp_norm": "{block}layer_norm_2/{leaf}",
+        "mlp/up": "{block}mlp/dense_1/{leaf}",
+        "mlp/down": "{block}mlp/dense_2/{leaf}",
+        "last_norm": "layers/vi_t_encoder/layer_norm/{leaf}",
+        "head_0": "task/layers/dense/{leaf}",
+    },
+    leaves=KERAS,
+    transposed=False,
+    by_head=True,
+)
+LAYOUTS = (TIMM, HUGGING_FACE, HUGGING_FACE_5, AUGREG, KERAS_HUB)
 
 
 def split_positions(name, array, model) -> dict[str, np.ndarray]:
     """(1, tokens + n, D) → [tokens] (tokens, D) and [patches] (N, D), resized to the model's grid.
 
-    With n rows only, as in DeiT III, the tokens have no positions: zeros.
+    The first axis may be missing. With n rows only, as in DeiT III, the tokens have no positions:
+    zeros.
     """
     tokens, array = model.num_tokens, array.astype("float32")
+    array = array[None] if array.ndim == 2 else array
     length = array.shape[1] if array.ndim == 3 and len(array) == 1 else 0
     for skip in (tokens, 0):
         side = math.isqrt(max(length - skip, 0))

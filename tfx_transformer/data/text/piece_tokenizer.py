@@ -1,11 +1,12 @@
-"""Tokenizer with a separate vocabulary: a list of pieces beside a SentencePiece model (Marian) or
-without one (CTranslate2)."""
+"""Tokenizer with a separate vocabulary: a list of pieces beside a SentencePiece model (Marian),
+byte-pair merges (GPT-2) or neither (CTranslate2)."""
 
 from collections.abc import Sequence
 
 import tensorflow as tf
 
 from tfx_transformer.checks import check_choice
+from tfx_transformer.data.text.core.byte_level import ByteLevel
 from tfx_transformer.data.text.core.sentencepiece import CoreSentencePiece
 from tfx_transformer.data.text.tokenizer import (
     END,
@@ -26,8 +27,8 @@ class PieceTokenizer(tf.Module):
 
     Args:
         pieces: the V pieces, the first four for PAD, START, END and UNK.
-        splitter: how a text is split into pieces: the content of a SentencePiece model, "spaces" or
-            "characters".
+        splitter: how a text is split into pieces: the content of a SentencePiece model, a
+            `ByteLevel`, "spaces" or "characters".
         language_codes: whether a text may begin with a code such as >>fra<<, which is a piece.
         core: whether to use ops of TensorFlow alone, as in `Tokenizer`.
     """
@@ -37,7 +38,7 @@ class PieceTokenizer(tf.Module):
     def __init__(
         self,
         pieces: Sequence[str],
-        splitter: bytes | str,
+        splitter: bytes | str | ByteLevel,
         language_codes: bool = False,
         core: bool = False,
     ):
@@ -50,6 +51,8 @@ class PieceTokenizer(tf.Module):
             raise ValueError(f"pieces must be unique; got {repeated!r} more than once")
         if isinstance(splitter, bytes):
             self._graph = CoreSentencePiece(splitter) if core else SentencePieceModel(splitter)
+        elif isinstance(splitter, ByteLevel):
+            self._graph = splitter
         else:
             check_choice(*SEPARATORS, splitter=splitter)
         keys, ids = tf.constant(self.pieces[END:]), tf.range(END, self.vocab_size)
@@ -96,12 +99,21 @@ class PieceTokenizer(tf.Module):
 
     def _join(self, pieces) -> tf.Tensor:
         """(B, ragged) → (B)."""
+        if isinstance(self.splitter, ByteLevel):
+            return self._graph.detokenize(pieces)
         if self.model is None:
             separator = SEPARATORS[str(self.splitter)]
             strings = tf.strings.reduce_join(pieces, axis=-1, separator=separator)
             return tf.strings.regex_replace(strings, REPLACEMENT, "")
         strings = self._graph.detokenize(pieces)
         return tf.strings.strip(tf.strings.regex_replace(strings, "▁", " "))
+
+
+def start_rows(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Ids (B, ragged) with START, but an empty row stays empty."""
+    is_text = ids.row_lengths() > 0
+    start = tf.ragged.boolean_mask(tf.fill([ids.nrows(), 1], START), is_text[:, None])
+    return tf.concat([start, ids], axis=1)
 
 
 def end_empty_rows(ids: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -29,7 +29,12 @@ from tfx_transformer.training.workers import Workers
 BATCH_SIZE = 32  # of evaluations
 PACKAGE = "package"  # in place of a file of weights
 # the option that may follow the / in an encoder's name, and its type
-ENCODER_PARTS: dict[str, Any] = {"efficientnet_lite0": ("stage", int), "vit": ("variant", str)}
+ENCODER_PARTS: dict[str, Any] = {
+    "efficientnet_lite0": ("stage", int),
+    "keras_hub": ("backbone", str),
+    "vit": ("variant", str),
+}
+NEED_HALF = ("efficientnet_lite0", "keras", "keras_hub")  # whose pixels must be -1 to 1
 
 
 class CaptioningTask(Task):
@@ -40,7 +45,7 @@ class CaptioningTask(Task):
 
     def example_options(self):
         encoder, _ = find_encoder(self.recipe)
-        if encoder["kind"] == "keras":  # its weights may have to be downloaded
+        if encoder["kind"] in ("keras", "keras_hub"):  # its weights may have to be downloaded
             encoder = {"kind": "small"}
         return super().example_options() | {"encoder": encoder}
 
@@ -48,9 +53,10 @@ class CaptioningTask(Task):
         recipe, data = self.recipe, self.recipe.data
         encoder, weights = find_encoder(recipe)
         options = variant_options(recipe.model) | recipe.model.options
-        if options.get("freeze") and not weights and "weights" not in encoder:
+        has_weights = weights or "weights" in encoder or encoder["kind"] == "keras_hub"
+        if options.get("freeze") and not has_weights:
             raise ValueError("model.freeze needs a trained encoder: weights must name its file")
-        if data.normalization != "half" and encoder["kind"] in ("efficientnet_lite0", "keras"):
+        if data.normalization != "half" and encoder["kind"] in NEED_HALF:
             raise ValueError(
                 f'data.normalization of the encoder {encoder["kind"]} must be "half"; '
                 f"got {data.normalization!r}"
@@ -163,7 +169,7 @@ def find_encoder(recipe: CaptioningRecipe) -> tuple[dict[str, Any], str]:
 
 
 def encoder_options(name: str) -> dict[str, Any]:
-    """The options of "VGG19", "small", "vit", "vit/b16" or "efficientnet_lite0/6"."""
+    """The options of "VGG19", "small", "vit/b16", "efficientnet_lite0/6", "keras_hub/PRESET"."""
     kind, _, part = name.partition("/")
     if name in BACKBONES:
         return {"kind": "keras", "backbone": name}

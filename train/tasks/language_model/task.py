@@ -2,10 +2,11 @@
 
 import math
 
+from tfx_transformer.convert.keras_hub import SAMPLER, find_kind, load_keras_hub
 from tfx_transformer.data.text.language import LanguageBatches, language_tokenizer
 from tfx_transformer.pipelines import Generator
 from tfx_transformer.pipelines.streaming import TextStream
-from tfx_transformer.train.options import decoder_spec
+from tfx_transformer.train.options import DecodingOptions, decoder_spec
 from tfx_transformer.train.tasks.text import PlainTextTask, TokenEvaluator, stored_tokenizer
 
 SAMPLES, PROMPT_LENGTH = 3, 24  # continuations at each evaluation; characters of their prompts
@@ -52,6 +53,14 @@ class LanguageModelTask(PlainTextTask):
     def pipeline(self, model, max_length=None, **decoding):
         spec = decoder_spec(self.recipe.decoding, **decoding)
         return Generator(model, self.tokenizer, spec, max_length)
+
+    @classmethod
+    def from_checkpoint(cls, folder, max_length=None, jit_compile=False, **decoding):
+        """A CausalLM of keras-hub."""
+        if find_kind(folder) != "CausalLM":
+            return None
+        spec = decoder_spec(DecodingOptions(**SAMPLER), **decoding)
+        return load_keras_hub(folder, spec, max_length, jit_compile)
 
     def stream(self, model, **decoding) -> TextStream:
         """For one text, token by token."""

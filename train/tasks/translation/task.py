@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfx_transformer.convert.keras_hub import find_kind, load_keras_hub
 from tfx_transformer.convert.marian import is_marian, load_marian, read_config, read_decoder
 from tfx_transformer.data import PairBatches, Pairs, Tokenizer, load_pairs, train_tokenizer
 from tfx_transformer.data.splits import assign_split
@@ -117,7 +118,10 @@ class TranslationTask(Task):
 
     @classmethod
     def from_checkpoint(cls, folder, max_length=None, jit_compile=False, **decoding):
-        """A Marian model of Hugging Face."""
+        """A Marian model of Hugging Face, or a Seq2SeqLM of keras-hub."""
+        if find_kind(folder) == "Seq2SeqLM":
+            spec = decoder_spec(DecodingOptions(kind="beam"), **decoding)
+            return load_keras_hub(folder, spec, max_length, jit_compile)
         if not is_marian(folder):
             return None
         own = DecodingOptions(**read_decoder(read_config(folder)))

@@ -246,7 +246,9 @@ def test_behind_a_slash_stands_what_an_encoder_is_cut_from():
     assert encoder_options("vit") == {"kind": "vit"}
     assert encoder_options("vit/b16") == {"kind": "vit", "variant": "b16"}
     assert encoder_options("efficientnet_lite0/6") == {"kind": "efficientnet_lite0", "stage": 6}
-    with pytest.raises(ValueError, match="unknown encoder 'small'; known: efficientnet_lite0, vit"):
+    assert encoder_options("keras_hub//presets/mine")["backbone"] == "/presets/mine"
+    message = "unknown encoder 'small'; known: efficientnet_lite0, keras_hub, vit"
+    with pytest.raises(ValueError, match=message):
         encoder_options("small/3")
 
 

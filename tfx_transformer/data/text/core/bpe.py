@@ -46,6 +46,7 @@ class BytePair(tf.Module):
             ids[symbol] = symbol if symbol < len(pieces) else unk_id
         self._ids, self._lengths = tf.constant(ids, tf.int32), tf.constant(lengths, tf.int32)
         self._scores = tf.constant([*scores, -np.inf], tf.float32)  # the last for no pair
+        self._results = tf.range(len(pieces) + 1, dtype=tf.int64)  # the rule of a piece is its id
         # no pair reaches over the beginning of a word: each word is a row of its own
         self._splits_words = not any(chr(MARK) in (piece or "")[1:] for piece in pieces)
 
@@ -59,29 +60,37 @@ class BytePair(tf.Module):
         count = tf.reduce_sum(tf.cast(is_begin, tf.int32))
         symbols = self._characters.lookup(tf.cast(tf.boolean_mask(codes, is_text), tf.int64))
         symbols = tf.RaggedTensor.from_value_rowids(symbols, rows, count, validate=False)
-        symbols = self._merge(symbols.to_tensor(PAD))
+        symbols = merge_pairs(symbols.to_tensor(PAD), self._pairs, self._scores, self._results)
         symbols = tf.boolean_mask(symbols, symbols != PAD)
         length = tf.gather(self._lengths, symbols)
         positions = tf.boolean_mask(tf.range(tf.size(codes)), is_text)
         start = tf.gather(positions, tf.cumsum(length, exclusive=True))
         return start, length, tf.gather(self._ids, symbols)
 
-    def _merge(self, symbols):
-        """Symbols (W, T) of each word, padded → the same after all merges."""
 
-        def merge(_, symbols):
-            pairs = self._pairs.lookup(symbols[:, :-1] * 2**32 + symbols[:, 1:])  # (W, T - 1)
-            best = tf.argmax(tf.gather(self._scores, pairs), axis=1)[:, None]
-            merged = tf.gather(pairs, best, batch_dims=1)  # (W, 1)
-            is_pair = merged < len(self._scores) - 1
-            column = tf.range(tf.shape(symbols, tf.int64)[1])
-            left = tf.where((column == best) & is_pair, merged, symbols)
-            shifted = tf.pad(symbols[:, 1:], [[0, 0], [0, 1]], constant_values=PAD)
-            symbols = tf.where((column > best) & is_pair, shifted, left)
-            return tf.reduce_any(is_pair), symbols
+def merge_pairs(symbols, rules, scores, results):
+    """Symbols (W, T) of words, padded with PAD → the same after all merges.
 
-        has_pairs = tf.shape(symbols)[1] > 1
-        return tf.while_loop(lambda go_on, _: go_on, merge, (has_pairs, symbols))[1]
+    Args:
+        symbols: whole numbers of 64 bits.
+        rules: a table from a pair, as left · 2³² + right, to the number of its rule; R for no pair.
+        scores: (R + 1) of the rules.
+        results: (R + 1), what a pair is merged to.
+    """
+
+    def merge(_, symbols):
+        pairs = rules.lookup(symbols[:, :-1] * 2**32 + symbols[:, 1:])  # (W, T - 1)
+        best = tf.argmax(tf.gather(scores, pairs), axis=1)[:, None]
+        rule = tf.gather(pairs, best, batch_dims=1)  # (W, 1)
+        is_pair = rule < len(scores) - 1
+        column = tf.range(tf.shape(symbols, tf.int64)[1])
+        left = tf.where((column == best) & is_pair, tf.gather(results, rule), symbols)
+        shifted = tf.pad(symbols[:, 1:], [[0, 0], [0, 1]], constant_values=PAD)
+        symbols = tf.where((column > best) & is_pair, shifted, left)
+        return tf.reduce_any(is_pair), symbols
+
+    has_pairs = tf.shape(symbols)[1] > 1
+    return tf.while_loop(lambda go_on, _: go_on, merge, (has_pairs, symbols))[1]
 
 
 def hash_table(items: dict[int, int], default: int) -> tf.lookup.StaticHashTable:
