@@ -5,10 +5,10 @@
     python benchmarks/data.py padding train.en train.de
 
 `text` generates pairs, and starts a run twice, each time in a new process: the first one stores and
-tokenizes them, the second one finds them. `images` makes a folder of links to a few small JPEG
-files and lists it twice in the same way; then it measures the input pipeline alone on JPEG files of
-500 × 375 pixels, beside `keras.utils.image_dataset_from_directory`. `padding` trains a translator
-on batches whose shapes the data choose, and on batches of one length for both sides.
+tokenizes them, the second one finds them. `images` measures the input pipeline alone on JPEG files
+of 500 × 375 pixels, beside `keras.utils.image_dataset_from_directory`; then it makes a folder of
+links to a few small files and lists it twice, as above. `padding` trains a translator on batches
+whose shapes the data choose, and on batches of one length for both sides.
 
 Memory is that of the process alone at its peak, without the disk cache, which holds what is stored.
 "per core" is per second of CPU time.
@@ -179,10 +179,9 @@ def images(files: int = 1_000_000, count: int = 2000, folder: str = "") -> None:
         folder: for the files; a temporary one by default.
     """
     with tempfile.TemporaryDirectory(dir=folder or None) as here:
+        pipelines(make_images(Path(here) / "pictures", count, (500, 375), count))
         links = make_images(Path(here) / "links", 1000, (64, 48), files)
         repeat(2, "scan", "--folder", str(links), "--cache", f"{here}/cache")
-        pictures = make_images(Path(here) / "pictures", count, (500, 375), count)
-        pipelines(pictures)
 
 
 def pipelines(folder: Path, batch_size: int = 128) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -142,6 +143,24 @@ def hash_files(paths: Iterable[Path], *options) -> str:
         with path.open("rb") as file:
             total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def filled(folder: Path, finished: Path) -> Iterator[bool]:
+    """Whether the folder must be filled, which ends with writing the file `finished`.
+
+    Other processes wait for it. An error removes the folder, and its parents if they are new.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    with locked(folder):
+        if finished.exists():
+            yield False
+            return
+        try:
+            yield True
+        except BaseException:
+            shutil.rmtree(missing[-1] if missing else folder, ignore_errors=True)
+            raise
 
 
 @contextlib.contextmanager

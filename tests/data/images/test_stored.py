@@ -49,7 +49,7 @@ def test_images_of_files_are_those_in_memory(folder, load, split):
     assert list(found.items[1::2]) == expected.items[1::2]
 
 
-def test_files_are_checked_once_and_again_if_one_changes(folder, load, monkeypatch):
+def test_files_are_checked_once_and_again_if_one_changes(folder, load, tmp_path, monkeypatch):
     load()
 
     def fail(*_):
@@ -57,10 +57,12 @@ def test_files_are_checked_once_and_again_if_one_changes(folder, load, monkeypat
 
     monkeypatch.setattr(sources, "check_images", fail)
     assert len(load()) > 20
+    before = sorted(tmp_path.glob("*/*"))
     (folder / "cat/more.txt").write_text("")
     with pytest.raises(AssertionError, match="checked again"):
         load()
     (folder / "cat/more.txt").unlink()
+    assert sorted(tmp_path.glob("*/*")) == before  # nothing is left of what failed
 
 
 def test_each_worker_reads_its_images_of_the_same_batches(folder, load, monkeypatch):

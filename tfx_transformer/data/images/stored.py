@@ -12,8 +12,8 @@ import numpy as np
 from tfx_transformer.data.images.files import read_file, to_decodable
 from tfx_transformer.data.stored import (
     Texts,
+    filled,
     hash_files,
-    locked,
     read_rows,
     text_block,
     write_rows,
@@ -82,8 +82,8 @@ def stored_images(
         find: {name: whether it must be converted}, their labels, names of classes, skipped files.
     """
     finished = cache / "classes.json"
-    with locked(cache):
-        if not finished.exists():
+    with filled(cache, finished) as is_new:
+        if is_new:
             converted, labels, class_names, skipped = find()
             with write_rows(cache / "names", "uint8") as add:
                 add(*text_block(list(converted)))

@@ -14,7 +14,6 @@ Leading and trailing white space is stripped; nothing else is changed. Skipped p
 
 import json
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,8 +28,8 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.data import sources
 from tfx_transformer.data.stored import (
     Texts,
+    filled,
     hash_files,
-    locked,
     read_rows,
     text_block,
     write_rows,
@@ -130,15 +129,10 @@ def _check_any(name: str, count: int, skipped: Counter) -> None:
 def _stored(name: str, pairs: Iterator[tuple[str, str]], counts: Counter, folder: Path) -> Pairs:
     """The pairs in the files of a folder, which are written if they are not there."""
     finished = folder / "skipped.json"
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    with locked(folder):
-        if not finished.exists():
-            try:
-                _check_any(name, _write_pairs(pairs, folder), counts)
-                write_file(finished, json.dumps(counts))
-            except BaseException:
-                shutil.rmtree(missing[-1] if missing else folder, ignore_errors=True)
-                raise
+    with filled(folder, finished) as is_new:
+        if is_new:
+            _check_any(name, _write_pairs(pairs, folder), counts)
+            write_file(finished, json.dumps(counts))
     source, target = (Texts(read_rows(folder / x, "uint8"), folder / x) for x in SIDES)
     return Pairs(name, source, target, json.loads(finished.read_text()))
 
