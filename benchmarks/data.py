@@ -2,7 +2,7 @@
 
     python benchmarks/data.py text --pairs 10000 100000 1000000
     python benchmarks/data.py images --files 1000000
-    python benchmarks/data.py padding train.en train.de
+    python benchmarks/data.py padding --files train.en train.de
 
 `text` generates pairs, and starts a run twice, each time in a new process: the first one stores and
 tokenizes them, the second one finds them. `images` measures the input pipeline alone on JPEG files
