@@ -26,7 +26,7 @@ from tfx_transformer.data.text.sentencepiece_model import (
 from tfx_transformer.files import write_file
 from tfx_transformer.untrusted import reading
 
-MAX_SENTENCES = 1_000_000  # that a vocabulary is trained on
+MAX_SENTENCES = 200_000  # that a vocabulary is trained on: below 1 GB of memory
 
 _log = logging.getLogger(__name__)
 
