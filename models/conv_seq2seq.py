@@ -190,7 +190,7 @@ class ConvSeq2Seq(BaseModel):
         logits = self.target_embedding.logits(x) if tied else apply_dense(self.head, x)
         return logits, maps, new_caches
 
-    def initial_state(self, inputs, max_length):
+    def initial_state(self, inputs, max_length, grow=False):
         """State of decoding: the encoded source, and the last inputs of each convolution.
 
         Its size does not depend on `max_length`, which must not exceed the model's positions.
@@ -217,10 +217,11 @@ class ConvSeq2Seq(BaseModel):
         constant, carry = state["constant"], state["carry"]
         memory, mask = constant["memory"], constant["source_mask"]
         logits, maps, caches = self.decode(chunk, memory, mask, carry["caches"], index)
-        attended = sum(maps.values()) / self.decoder_depth  # (B, 1, T, S)
-        coverage = carry["coverage"] + ops.sum(attended, axis=(1, 2))
-        carry = {"caches": caches, "coverage": coverage}
-        return logits if chunk is tokens else logits[:, 0], {"constant": constant, "carry": carry}
+        new = {"caches": caches}
+        if "coverage" in carry:
+            attended = sum(maps.values()) / self.decoder_depth  # (B, 1, T, S)
+            new["coverage"] = carry["coverage"] + ops.sum(attended, axis=(1, 2))
+        return logits if chunk is tokens else logits[:, 0], state | {"carry": new}
 
     def attention_maps(self, inputs):
         """{"decoder_0/cross": (B, 1, T, S), …}, one for each decoder layer."""

@@ -100,7 +100,7 @@ class GPT(BaseModel):
         x = self.last_norm(x, training=training)
         return self.tokens.logits(x), maps, caches
 
-    def initial_state(self, inputs, max_length):
+    def initial_state(self, inputs, max_length, grow=False):
         """State of decoding: empty caches of `max_length` tokens for each of the B rows of inputs.
 
         The values of the inputs are not used: the decoder reads the prompt, its prefix.
@@ -111,7 +111,7 @@ class GPT(BaseModel):
                 f"got max_length={max_length}"
             )
         batch_size = ops.shape(inputs)[0]
-        caches = [block.empty_cache(batch_size, max_length) for block in self.blocks]
+        caches = [block.empty_cache(batch_size, max_length, grow) for block in self.blocks]
         return {"constant": {}, "carry": {"caches": caches}}
 
     def step(self, tokens, state, index):

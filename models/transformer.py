@@ -179,11 +179,17 @@ class Transformer(BaseModel):
         memory = outputs if self.memory == "layerwise" else outputs[-1:] * self.decoder_depth
         return memory, mask, maps
 
-    def decode(self, target, memory, source_mask, caches=None, index=0, training=None):
-        """(B, T) at positions index … → logits (B, T, V), attention maps, new caches."""
+    def decode(
+        self, target, memory, source_mask, caches=None, index=0, positions=None, training=None
+    ):
+        """(B, T) at positions index … → logits (B, T, V), attention maps, new caches.
+
+        positions: their table, if there is one, from `precompute` of the position layer.
+        """
         token_mask = ops.not_equal(target, 0)
         x = self.target_embedding(target)
-        x = self.target_position(x, start=index) if self.target_position else x
+        if self.target_position:
+            x = self.target_position(x, start=index, table=positions)
         x = self.drop(x, training=training)
         length = ops.shape(target)[1]
         causal = None if caches else causal_mask(length, length)
@@ -207,15 +213,17 @@ class Transformer(BaseModel):
         y = apply_dense(self.head, x) if self.tie == "none" else self.target_embedding.logits(x)
         return y + ops.cast(self.bias, y.dtype) if self.output_bias else y
 
-    def initial_state(self, inputs, max_length):
+    def initial_state(self, inputs, max_length, grow=False):
         """State of decoding: the encoded source, and empty caches of `max_length` tokens."""
         source = inputs["source"]
         memory, mask, _ = self.encode(source)
         batch_size = ops.shape(source)[0]
         keys_values = [block.precompute(x) for block, x in zip(self.decoder, memory, strict=True)]
-        caches = [block.empty_cache(batch_size, max_length) for block in self.decoder]
+        caches = [block.empty_cache(batch_size, max_length, grow) for block in self.decoder]
         coverage = ops.zeros(ops.shape(source), "float32")
+        position = self.target_position
         return {
+            "shared": {"positions": position and position.precompute(max_length, self.dim)},
             "constant": {"memory": keys_values, "source_mask": mask[:, 0, 0]},
             "carry": {"caches": caches, "coverage": coverage},
         }
@@ -227,11 +235,19 @@ class Transformer(BaseModel):
         """
         chunk = tokens if len(tokens.shape) == 2 else tokens[:, None]
         constant, carry = state["constant"], state["carry"]
-        mask = constant["source_mask"][:, None, None]
-        logits, maps, caches = self.decode(chunk, constant["memory"], mask, carry["caches"], index)
-        attended = ops.mean(maps[f"{self.decoder[-1].name}/cross"], axis=1)  # (B, T, S)
-        carry = {"caches": caches, "coverage": carry["coverage"] + ops.sum(attended, axis=1)}
-        return logits if chunk is tokens else logits[:, 0], {"constant": constant, "carry": carry}
+        logits, maps, caches = self.decode(
+            chunk,
+            constant["memory"],
+            constant["source_mask"][:, None, None],
+            carry["caches"],
+            index,
+            state["shared"]["positions"],
+        )
+        new = {"caches": caches}
+        if "coverage" in carry:
+            attended = ops.mean(maps[f"{self.decoder[-1].name}/cross"], axis=1)  # (B, T, S)
+            new["coverage"] = carry["coverage"] + ops.sum(attended, axis=1)
+        return logits if chunk is tokens else logits[:, 0], state | {"carry": new}
 
     def attention_maps(self, inputs):
         """{"encoder_0/self": (B, H, S, S), "decoder_0/self": (B, H, T, T), "…/cross": …}."""

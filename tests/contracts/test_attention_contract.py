@@ -146,6 +146,17 @@ def test_any_chunks_equal_all_at_once(layer, sizes, to_index):
     check_chunks(layer, sizes, to_index)
 
 
+def test_a_growing_cache_gives_the_same(layer):
+    x = draw(B, T, D)
+    whole, whole_weights, _ = layer.attend(x, attention_mask=causal_mask(T, T))
+    cache = layer.empty_cache(B, T, grow=True)
+    for start, end in ((0, 2), (2, 3), (3, T)):
+        output, weights, cache = layer.attend(x[:, start:end], cache=cache, index=start)
+        close(output, whole[:, start:end])
+        close(weights, whole_weights[:, :, start:end, :end])
+        assert cache.key.shape[2] == cache.value.shape[2] == end
+
+
 @pytest.mark.parametrize("sizes", CHUNKS)
 @pytest.mark.parametrize("position", ["rotary", {"kind": "relative", "max_distance": 2}])
 @pytest.mark.parametrize("name", WITH_POSITION)

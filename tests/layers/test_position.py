@@ -46,6 +46,12 @@ def test_sinusoids_are_those_of_the_paper(layout, base, start, draw):
     check(layer(x, start=start), x + waves(T, layout, base, start))
 
 
+def test_positions_may_come_from_a_table(draw):
+    layer, x = SinusoidalPosition(), draw(B, 2, D)
+    table = layer.precompute(T, D)
+    check(layer(x, start=ops.convert_to_tensor(3), table=table), layer(x, start=3))
+
+
 def test_the_start_may_be_a_tensor():
     layer = SinusoidalPosition()
     check(layer(zeros(1), start=ops.convert_to_tensor(4)), waves(1, "interleaved", start=4))

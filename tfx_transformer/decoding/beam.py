@@ -90,9 +90,13 @@ class BeamDecoder(Decoder):
     def rows_per_sentence(self):
         return self.width
 
+    @property
+    def needs_coverage(self):
+        return self.coverage_penalty > 0
+
     def check_state(self, state):
         super().check_state(state)
-        if self.coverage_penalty:
+        if self.needs_coverage:
             for part, name in (("carry", "coverage"), ("constant", "source_mask")):
                 if not isinstance(state[part], dict) or name not in state[part]:
                     raise ValueError(
@@ -104,56 +108,58 @@ class BeamDecoder(Decoder):
         shape = (call.batch_size, self.width)
         is_first = ops.arange(self.width) == 0  # all rows begin alike: only one may be extended
         first = ops.where(is_first, ops.reshape(call.log_prob, shape), MASKED)
-        masked = ops.full(shape, MASKED, dtype="float32")
         tokens = ops.reshape(call.first_tokens(), (*shape, 1 + call.max_length))
-        length = ops.zeros(shape, "int32")
-        live = {"tokens": tokens, "score": first, "log_prob": first, "length": length}
-        finished = {"tokens": tokens, "score": masked, "log_prob": masked, "length": length}
+        live = {"tokens": tokens, "log_prob": first, "score": first}
+        none = ops.full(shape, MASKED, dtype="float32")
+        finished = {"tokens": tokens, "values": stack_values(none, none, 0)}
+        largest = length_penalty(call.limit, self.length_penalty, self.length_rule)
 
         def advance(index, hypotheses, carry):
             live, finished = hypotheses
-            rows = ops.reshape(live["tokens"], (call.num_rows, 1 + call.max_length))
+            rows = ops.reshape(live["tokens"], (-1, 1 + call.max_length))
             log_probs, allowed, carry = self.advance(call, rows, carry, index)
             log_prob, parents, token = self.extend(call, live, log_probs, allowed, index)
+            divisor = length_penalty(index + 1, self.length_penalty, self.length_rule)
             extended = {
                 "tokens": set_position(batch_gather(live["tokens"], parents), token, index + 1),
-                "score": self.score(call, log_prob, parents, carry, index + 1),
                 "log_prob": log_prob,
-                "length": ops.broadcast_to(index + 1, ops.shape(token)),
+                "score": self.score(call, log_prob, parents, carry, divisor),
             }  # (B, 2W, …)
             is_end = token == call.end_id
             live, indices = keep_live(extended, is_end, self.width)
-            finished = keep_finished(finished, extended, is_end, self.width)
+            finished = keep_finished(finished, extended, is_end, index + 1, self.width)
             carry = self.reorder(call, carry, batch_gather(parents, indices))
-            is_last = ops.logical_or(self.is_final(call, live, finished), index + 1 >= call.limit)
-            return (live, finished), is_last, carry
+            is_final = self.is_final(
+                live, finished, divisor if self.early_stop == "likely" else largest
+            )
+            return (live, finished), ops.logical_or(is_final, index + 1 >= call.limit), carry
 
         is_done, first = call.limit < 1, (live, finished)
         live, finished = decode_loop(advance, first, is_done, call.carry, call.index)
-        return rank(live, finished, self.n_best, call.pad_id)
+        return rank(live, finished, ops.maximum(call.limit, 0), self.n_best, call.pad_id)
 
     def extend(self, call, live, log_probs, allowed, index):
         """The most likely extensions: log-probabilities, live parents and tokens, (B, 2W) each."""
         num_tokens = min(2 * self.width, log_probs.shape[-1])  # no row can contribute more
         gain, token = ops.top_k(allowed, num_tokens)  # (N, num_tokens)
-        best = ops.max(gain, axis=-1)  # gain[:, 0] would make XLA sort the whole vocabulary instead
-        required, is_required = (x[:, None] for x in call.required_tokens(best, index))
-        only = ops.maximum(batch_gather(log_probs, required), MIN_LOG_PROB)  # (N, 1)
+        # gain[:, :1] would make XLA sort the whole vocabulary instead
+        best = ops.max(gain, axis=-1, keepdims=True)
+        required, only, is_required = call.required_tokens(log_probs, best, index)
         only = ops.where(ops.arange(num_tokens) == 0, only, MASKED)
         gain = ops.where(is_required, only, gain)
         token = ops.where(is_required, required, ops.cast(token, "int32"))
 
-        num_extensions = self.width * num_tokens
-        gain = ops.reshape(gain, (call.batch_size, self.width, num_tokens))
+        gain = ops.reshape(gain, (-1, self.width, num_tokens))
         total = ops.maximum(live["log_prob"][:, :, None] + gain, MASKED)  # logits may be -inf
-        total = ops.reshape(total, (call.batch_size, num_extensions))
-        token = ops.reshape(token, (call.batch_size, num_extensions))
+        num_extensions = self.width * num_tokens
+        total = ops.reshape(total, (-1, num_extensions))
+        token = ops.reshape(token, (-1, num_extensions))
         log_prob, indices = ops.top_k(total, min(2 * self.width, num_extensions))
         return log_prob, indices // num_tokens, batch_gather(token, indices)
 
-    def score(self, call, log_prob, parents, carry, length):
-        """The scores of hypotheses (B, 2W) of one length."""
-        score = log_prob / length_penalty(length, self.length_penalty, self.length_rule)
+    def score(self, call, log_prob, parents, carry, divisor):
+        """The scores of hypotheses (B, 2W) of one length, with its length penalty."""
+        score = log_prob / divisor
         if self.coverage_penalty:
             penalty = coverage_penalty(carry["coverage"], call.constant["source_mask"])
             penalty = ops.reshape(penalty, (call.batch_size, self.width))
@@ -165,55 +171,64 @@ class BeamDecoder(Decoder):
         if self.width == 1:
             return carry
         first = ops.arange(call.batch_size, dtype="int32")[:, None] * self.width
-        return take_rows(carry, ops.reshape(first + parents, (call.num_rows,)))
+        return take_rows(carry, ops.reshape(first + parents, (-1,)))
 
-    def is_final(self, call, live, finished):
+    def is_final(self, live, finished, divisor):
         """Whether no live hypothesis can enter the list of finished ones any more: (B,).
 
-        A live log-probability s ≤ 0 only falls, the divisor is largest at the limit, and coverage
-        only subtracts: no later score exceeds s / ((5 + limit) / 6)^alpha.
+        A live log-probability s ≤ 0 only falls, and coverage only subtracts: no later score exceeds
+        s / the largest length penalty, that of the limit.
         """
         best = live["log_prob"][:, 0]
         is_final = ops.logical_not(is_allowed(best))
-        last = finished["score"][:, -1]
-        if self.early_stop == "full":
-            is_final = ops.logical_or(is_final, is_allowed(last))
-        elif self.early_stop:
-            length = live["length"][:, 0] if self.early_stop == "likely" else call.limit
-            bound = best / length_penalty(length, self.length_penalty, self.length_rule)
-            is_final = ops.logical_or(is_final, bound <= last)
-        return is_final
+        if not self.early_stop:
+            return is_final
+        last = finished["values"][:, -1, 0]
+        enough = is_allowed(last) if self.early_stop == "full" else best / divisor <= last
+        return ops.logical_or(is_final, enough)
+
+
+def stack_values(score, log_prob, length):
+    """Values of hypotheses (B, M) as one tensor (B, M, 3), which is gathered at once."""
+    length = ops.zeros_like(score) + ops.cast(length, "float32")
+    return ops.stack([score, log_prob, length], axis=-1)
 
 
 def keep_live(extended, is_end, width):
     """The `width` most likely extensions without END, and their indices (B, W)."""
     log_prob = ops.where(is_end, MASKED, extended["log_prob"])
     log_prob, indices = ops.top_k(log_prob, width)
-    return batch_gather(extended, indices) | {"log_prob": log_prob}, indices
+    others = {name: extended[name] for name in ("tokens", "score")}
+    return batch_gather(others, indices) | {"log_prob": log_prob}, indices
 
 
-def keep_finished(finished, extended, is_end, width):
+def keep_finished(finished, extended, is_end, length, width):
     """The `width` best of the finished hypotheses and the extensions that end now."""
-    is_likely = ops.arange(is_end.shape[1]) < width
-    is_new = ops.logical_and(ops.logical_and(is_end, is_likely), is_allowed(extended["log_prob"]))
+    log_prob = extended["log_prob"]
+    is_likely = ops.arange(log_prob.shape[1]) < width
+    is_new = ops.logical_and(ops.logical_and(is_end, is_likely), is_allowed(log_prob))
     score = ops.where(is_new, extended["score"], MASKED)
-    both = concatenate(finished, extended | {"score": score})  # (B, 3W, …)
-    return batch_gather(both, ops.top_k(both["score"], width)[1])
+    values = stack_values(score, log_prob, length)
+    both = concatenate(finished, {"tokens": extended["tokens"], "values": values})  # (B, 3W, …)
+    return batch_gather(both, ops.top_k(both["values"][:, :, 0], width)[1])
 
 
-def rank(live, finished, n_best, pad_id):
-    """Finished hypotheses by score, then live ones by score, then empty ones."""
-    width = finished["score"].shape[1]
+def rank(live, finished, length, n_best, pad_id):
+    """Finished hypotheses by score, then live ones of a length (B,) by score, then empty ones."""
+    width = live["score"].shape[1]
     score = ops.where(is_allowed(live["log_prob"]), live["score"], MASKED)
-    score, indices = ops.top_k(score, width)
-    both = concatenate(finished, batch_gather(live, indices) | {"score": score})  # (B, 2W, …)
-    count = ops.sum(ops.cast(is_allowed(finished["score"]), "int32"), axis=1, keepdims=True)
+    values = stack_values(score, live["log_prob"], length[:, None])
+    live = batch_gather({"tokens": live["tokens"], "values": values}, ops.top_k(score, width)[1])
+    both = concatenate(finished, live)  # (B, 2W, …)
+    is_finished = is_allowed(finished["values"][:, :, 0])
+    count = ops.sum(ops.cast(is_finished, "int32"), axis=1, keepdims=True)
     indices = ops.arange(n_best, dtype="int32")  # after the last finished one, the live ones
     best = batch_gather(both, ops.where(indices < count, indices, width + indices - count))
-    is_real = is_allowed(best["score"])  # (B, n_best)
+    score, log_prob, length = ops.unstack(best["values"], 3, axis=-1)  # (B, n_best)
+    is_real = is_allowed(score)
     return {
         "tokens": ops.where(is_real[:, :, None], best["tokens"], pad_id),
-        "score": ops.where(is_real, best["score"], MASKED),
-        "log_prob": ops.where(is_real, best["log_prob"], MASKED),
-        "length": ops.where(is_real, best["length"], 0),
+        "score": ops.where(is_real, score, MASKED),
+        "log_prob": ops.where(is_real, log_prob, MASKED),
+        "length": ops.where(is_real, ops.cast(length, "int32"), 0),
     }

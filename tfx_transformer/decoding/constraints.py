@@ -18,7 +18,7 @@ def is_allowed(log_prob):
 def forbid_tokens(log_probs, ids):
     """Mask the tokens `ids`."""
     is_banned = np.isin(np.arange(log_probs.shape[-1]), list(ids))  # (V,)
-    return ops.where(is_banned, MASKED, log_probs)
+    return log_probs + np.where(is_banned, MASKED, 0.0).astype("float32")  # faster than a choice
 
 
 def forbid_end(log_probs, end_id, too_short):

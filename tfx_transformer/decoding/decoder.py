@@ -7,6 +7,7 @@ from typing import Any
 
 from keras import ops
 
+from tfx_transformer.backend import gather
 from tfx_transformer.checks import check_positive, check_whole
 from tfx_transformer.decoding.constraints import (
     MIN_LOG_PROB,
@@ -15,7 +16,7 @@ from tfx_transformer.decoding.constraints import (
     forbid_tokens,
     is_allowed,
 )
-from tfx_transformer.decoding.loop import repeat_rows, restore_shapes
+from tfx_transformer.decoding.loop import batch_gather, repeat_rows, restore_shapes
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class DecodingCall:
     """The arguments of one call of a decoder; N = B · rows_per_sentence rows in the model."""
 
     step: Callable
+    shared: Any  # state that is the same for all rows
     constant: Any  # state that depends on the source only, (N, …)
     carry: Any  # state before the first step, (N, …)
     batch_size: Any  # B, a whole number or a scalar tensor
@@ -50,17 +52,21 @@ class DecodingCall:
             rest = ops.where(is_read, self.forced[:, : self.max_length], rest)
         return ops.concatenate([start, rest], axis=1)
 
-    def required_tokens(self, best, index):
-        """The required tokens (N,) of position index + 1, and in which rows there is one, (N,).
+    def required_tokens(self, log_probs, best, index):
+        """Required tokens of position index + 1, their log-probabilities, and where there is one.
 
-        These are the prefix, and END where even the `best` log-probability (N,) is not allowed.
+        These are the prefix, and END where even the `best` log-probability (N, 1) is not allowed:
+        (N, 1) each; a token that is the same for all rows is a scalar.
         """
-        is_stuck = ops.logical_not(is_allowed(best))
+        is_stuck, token = ops.logical_not(is_allowed(best)), self.end_id
+        log_prob = log_probs[:, token : token + 1]
         if self.forced is None:
-            return ops.full_like(best, self.end_id, dtype="int32"), is_stuck
-        forced = ops.take(self.forced, index, axis=1)
+            return token, ops.maximum(log_prob, MIN_LOG_PROB), is_stuck
+        forced = gather(self.forced, index, axis=1)[:, None]
         is_forced = forced != self.pad_id
-        return ops.where(is_forced, forced, self.end_id), ops.logical_or(is_forced, is_stuck)
+        token = ops.where(is_forced, forced, self.end_id)
+        log_prob = ops.maximum(batch_gather(log_probs, token), MIN_LOG_PROB)
+        return token, log_prob, ops.logical_or(is_forced, is_stuck)
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,8 @@ class Decoder(abc.ABC):
             (B, T) → logits (B, T, V).
         state: {"constant": structure, "carry": structure} of tensors (B, …). The constant depends
             on the source only: it is repeated once and never reordered. The carry depends on the
-            tokens so far, is reordered with them, and keeps its shapes.
+            tokens so far, is reordered with them, and keeps its shapes, but for axes that may grow
+            in TensorFlow. A third part, "shared", has no rows: it is passed on to each step.
         batch_size: B, a whole number or a scalar tensor.
         max_length: maximum number of generated tokens, with END; a whole number or a scalar tensor.
         start_id, end_id, pad_id: the special tokens.
@@ -111,6 +118,11 @@ class Decoder(abc.ABC):
         """Rows of the model per sentence."""
         return 1
 
+    @property
+    def needs_coverage(self) -> bool:
+        """Whether the model must keep state["carry"]["coverage"]; if not, steps get none."""
+        return False
+
     @abc.abstractmethod
     def search(self, call: DecodingCall) -> dict[str, Any]:
         """The result of a call, its tokens beginning with START."""
@@ -134,6 +146,10 @@ class Decoder(abc.ABC):
         if end_id in self.forbidden:
             raise ValueError(f"forbidden must not hold end_id={end_id}; got {self.forbidden}")
         self.check_state(state)
+        state = {"shared": None} | state
+        if not self.needs_coverage and isinstance(state["carry"], dict):
+            carry = {name: part for name, part in state["carry"].items() if name != "coverage"}
+            state = state | {"carry": carry}
         forced = None if prefix is None else _pad_prefix(prefix, batch_size, max_length, pad_id)
         limit = max_length if limit is None else ops.cast(limit, "int32")
         log_prob = ops.zeros((batch_size,), "float32")
@@ -142,11 +158,11 @@ class Decoder(abc.ABC):
             start = ops.full((batch_size, 1), start_id, dtype="int32")
             known = ops.concatenate([start, forced], axis=1)
             state, log_prob = read_tokens(step, state, known, num_known)
-        state = repeat_rows(state, self.rows_per_sentence)
         call = DecodingCall(
             step=step,
-            constant=state["constant"],
-            carry=state["carry"],
+            shared=state["shared"],
+            constant=repeat_rows(state["constant"], self.rows_per_sentence),
+            carry=repeat_rows(state["carry"], self.rows_per_sentence),
             batch_size=batch_size,
             rows_per_sentence=self.rows_per_sentence,
             max_length=max_length,
@@ -173,8 +189,8 @@ class Decoder(abc.ABC):
             Log-probabilities (N, V) of the next token, the same after the constraints, and the
             new carry.
         """
-        newest = ops.take(tokens, index, axis=1)
-        state = {"constant": call.constant, "carry": carry}
+        newest = gather(tokens, index, axis=1)
+        state = {"shared": call.shared, "constant": call.constant, "carry": carry}
         logits, state = call.step(newest, state, index)
         vocab_size = logits.shape[-1]
         _check_ids(
@@ -185,8 +201,7 @@ class Decoder(abc.ABC):
             forbidden=max(self.forbidden, default=0),
         )
 
-        logits = ops.reshape(ops.cast(logits, "float32"), (call.num_rows, vocab_size))
-        log_probs = ops.log_softmax(logits, axis=-1)
+        log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         banned = {call.start_id, call.pad_id, *self.forbidden} - {call.end_id}
         allowed = forbid_tokens(log_probs, banned)  # some models have END = START or END = PAD
         if self.no_repeat_ngram:
@@ -214,7 +229,7 @@ def read_tokens(step, state, tokens, count):
         return state["carry"], ops.zeros(ops.shape(tokens)[:1], "float32")
 
     carry, log_prob = read() if isinstance(count, int) else ops.cond(count > 0, read, skip)
-    return {"constant": state["constant"], "carry": carry}, log_prob
+    return state | {"carry": carry}, log_prob
 
 
 def _pad_prefix(prefix, batch_size, max_length, pad_id):

@@ -6,7 +6,7 @@ from keras import ops
 
 from tfx_transformer.decoding.constraints import MIN_LOG_PROB
 from tfx_transformer.decoding.decoder import Decoder
-from tfx_transformer.decoding.loop import decode_loop, gather_one, set_position
+from tfx_transformer.decoding.loop import batch_gather, decode_loop, set_position
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,16 @@ def decode_rows(decoder, call, choose):
     def advance(index, rows, carry):
         log_probs, allowed, carry = decoder.advance(call, rows["tokens"], carry, index)
         token = ops.cast(choose(allowed, index), "int32")
-        required, is_required = call.required_tokens(gather_one(allowed, token), index)
-        token = ops.where(is_required, required, token)
+        token = token[:, None]
+        required, only, is_required = call.required_tokens(
+            log_probs, batch_gather(allowed, token), index
+        )
+        chosen = ops.maximum(batch_gather(log_probs, token), MIN_LOG_PROB)
+        gain = ops.where(is_required, only, chosen)[:, 0]
+        token = ops.where(is_required, required, token)[:, 0]
         rows = {
             "tokens": set_position(rows["tokens"], token, index + 1),
-            "log_prob": rows["log_prob"] + ops.maximum(gather_one(log_probs, token), MIN_LOG_PROB),
+            "log_prob": rows["log_prob"] + gain,
             "length": rows["length"] + 1,
         }
         is_last = ops.logical_or(token == call.end_id, rows["length"] >= limit)

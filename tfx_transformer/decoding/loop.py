@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from tfx_transformer.backend import gather, gather_each
+
 
 def decode_loop(advance, rows, is_done, carry, index=0):
     """The rows (B, …) after steps `advance(index, rows, carry) -> rows, is_last, carry`.
@@ -30,7 +32,10 @@ def restore_shapes(new, old):
     """
 
     def restore(new, old):
-        return new if new.shape == old.shape else ops.reshape(new, ops.shape(old))
+        if new.shape == old.shape or None not in tuple(new.shape):
+            return new
+        sizes = zip(old.shape, ops.shape(new), strict=True)
+        return ops.reshape(new, [size if known is None else known for known, size in sizes])
 
     return keras.tree.map_structure(restore, new, old)
 
@@ -44,16 +49,12 @@ def repeat_rows(structure, times):
 
 def take_rows(structure, rows):
     """The rows (N,) of (N, …)."""
-    return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), structure)
+    return keras.tree.map_structure(lambda x: gather(x, rows), structure)
 
 
 def batch_gather(structure, indices):
     """From every (B, M, …) the entries `indices` (B, K) of the second axis: (B, K, …)."""
-    num_rows, size = ops.shape(indices)[0], keras.tree.flatten(structure)[0].shape[1]
-    rows = ops.arange(num_rows, dtype="int32")[:, None] * size + indices  # of the flat (B · M, …)
-    return keras.tree.map_structure(
-        lambda x: ops.take(ops.reshape(x, (-1, *ops.shape(x)[2:])), rows, axis=0), structure
-    )
+    return keras.tree.map_structure(lambda x: gather_each(x, indices), structure)
 
 
 def gather_one(x, indices):

@@ -185,6 +185,6 @@ class TransformerBlock(ResidualBlock):
             raise ValueError("precompute needs cross-attention; got cross_attention=None")
         return self.context_attention.precompute(context)
 
-    def empty_cache(self, batch_size, max_length):
-        """Zeros for the keys and values of `max_length` positions of self-attention."""
-        return self.self_attention.empty_cache(batch_size, max_length)
+    def empty_cache(self, batch_size, max_length, grow=False):
+        """The cache of self-attention, see `Attention.empty_cache`."""
+        return self.self_attention.empty_cache(batch_size, max_length, grow)

@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from tfx_transformer.backend import gather
 from tfx_transformer.checks import check_positive
 from tfx_transformer.config import Serializable
 
@@ -35,12 +36,12 @@ class TokenEmbedding(Serializable, keras.layers.Layer):
 
     def call(self, ids):
         ids = ops.cast(ids, "int32")  # several replicas: Keras first traces a model on floats
-        x = ops.take(self.table, ids, axis=0)
-        if self.scale:
-            x = x * math.sqrt(self.dim)
-        if self.pad_id is None:
-            return x
-        return ops.where(ops.not_equal(ids, self.pad_id)[..., None], x, ops.zeros_like(x))
+        x = gather(self.table, ids)
+        factor = math.sqrt(self.dim) if self.scale else 1.0
+        if self.pad_id is not None:
+            factor = ops.where(ops.equal(ids, self.pad_id), 0.0, factor)[..., None]
+            return x * ops.cast(factor, x.dtype)
+        return x * factor if self.scale else x
 
     def logits(self, x):
         """The tied output layer, xEᵀ: (B, T, D) → (B, T, V).

@@ -34,8 +34,10 @@ class LayerNorm(Serializable, keras.layers.Layer):
 
 
 def layer_norm(x, scale, offset, epsilon):
-    """Normalizes the last axis."""
-    return ops.layer_normalization(x, scale, offset, axis=-1, epsilon=epsilon)
+    """Normalizes the last axis, by fewer operations than `ops.layer_normalization`."""
+    centered = x - ops.mean(x, axis=-1, keepdims=True)
+    deviation = ops.rsqrt(ops.mean(ops.square(centered), axis=-1, keepdims=True) + epsilon)
+    return centered * deviation * scale + offset
 
 
 def layer_norm_for_training(x, scale, offset, epsilon):

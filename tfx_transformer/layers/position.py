@@ -28,6 +28,7 @@ class TokenPosition(Serializable, keras.layers.Layer):
         x: (B, T, D).
         start: the position of the first token.
         grid: (height, width) if x are the patches of an image, row by row; None for a square.
+        table: the result of `precompute`, if there is one.
     """
 
     acts_on = "tokens"
@@ -42,14 +43,22 @@ class TokenPosition(Serializable, keras.layers.Layer):
             self.projection = keras.layers.Dense(dim, dtype=self.dtype_policy, name="projection")
             self.projection.build((None, self.width(dim)))
 
-    def call(self, x, start=0, grid=None):
-        position = ops.cast(self.encode(x, start, grid), x.dtype)  # (T, P)
+    def call(self, x, start=0, grid=None, table=None):
+        if table is None:
+            position = self.encode(x, start, grid)  # (T, P)
+        else:
+            position = ops.slice(table, (start, 0), (ops.shape(x)[1], table.shape[-1]))
+        position = ops.cast(position, x.dtype)
         if self.project:
             position = self.projection(position)
         if self.combine == "add":
             return x + position
         position = ops.broadcast_to(position, (*ops.shape(x)[:2], position.shape[-1]))
         return ops.concatenate([x, position], axis=-1)
+
+    def precompute(self, length, dim):
+        """The positions (length, P) of tokens of width `dim`, as `table` of later calls."""
+        return self.encode(ops.zeros((1, length, dim), "float32"), 0, None)
 
     def width(self, dim):
         """P, the width of a position beside tokens of width `dim`."""
@@ -156,6 +165,9 @@ class LearnedPosition(TokenPosition):
         self.table = self.add_weight(
             shape=(self.max_length, x_shape[-1]), initializer=self.initializer, name="table"
         )
+
+    def precompute(self, length, dim):
+        """None: its weights are a table."""
 
     def encode(self, x, start, grid):
         length = ops.shape(x)[1]

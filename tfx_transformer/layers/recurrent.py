@@ -192,7 +192,7 @@ class RecurrentDecoder(AttendMixin, Serializable, keras.layers.Layer):
         elif self.readout == "deep":
             features = ops.concatenate([x, repeat_context(context, x), embedded], axis=-1)
         new_carry = {"states": new_states, "features": features[:, -1]}
-        if scores:
+        if "coverage" in carry:
             total = ops.sum(ops.mean(scores["weights"], axis=1), axis=1)  # (B, S)
             new_carry["coverage"] = carry["coverage"] + total
         return features, scores, new_carry

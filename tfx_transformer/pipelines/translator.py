@@ -18,7 +18,7 @@ from tfx_transformer.pipelines.decode import (
     mean_attention,
     text_outputs,
 )
-from tfx_transformer.runtime import graph
+from tfx_transformer.runtime import graph, sequential
 
 MIN_XLA_LENGTH = 16  # shortest source length that XLA compiles for
 
@@ -80,9 +80,13 @@ class Translator(Pipeline):
         text = tf.TensorSpec([None], tf.string, name="text")
         length = tf.TensorSpec([], tf.int32, name="max_length")
         tokens = tf.TensorSpec([None, None], tf.int32, name="tokens")
-        self._decode = graph(self._decode_ids, ids, length, jit_compile=jit_compile)
+        if jit_compile:
+            self._decode = graph(self._decode_ids, ids, length, jit_compile=True)
+        else:
+            self._decode = sequential(self._decode_ids, ids, length)
         self.attend = graph(self._attend, ids, tokens)
-        self.predict_limited = graph(lambda *inputs: self._translate(*inputs)[0], text, length)
+        translate = (graph if jit_compile else sequential)(self._translate, text, length)
+        self.predict_limited = graph(lambda *inputs: translate(*inputs)[0], text, length)
         self.predict_ids = graph(
             lambda source: self._decode_padded(known_ids(source, source_tokenizer), max_length), ids
         )
@@ -128,7 +132,8 @@ class Translator(Pipeline):
         longest = tf.minimum(2 * tf.shape(source)[1] + 10, self.max_length)
         limit = tf.minimum(2 * length + 10, max_length)
         batch_size = tf.shape(source)[0]
-        return decode(self.model, self.decoder, {"source": source}, batch_size, longest, limit)
+        inputs, grow = {"source": source}, not self.jit_compile
+        return decode(self.model, self.decoder, inputs, batch_size, longest, limit, grow=grow)
 
     def _decode_padded(self, source, max_length):
         """As `_decode_ids`; for XLA with rows and length padded to powers of two."""
@@ -143,7 +148,8 @@ class Translator(Pipeline):
         """Strings (B,) → texts, scores, subwords and the alignment; attention of all heads."""
         source, truncated = self.read(text)
         decoded = self._decode_padded(source, max_length)
-        tokens = decoded["tokens"]
+        longest = tf.maximum(1, tf.reduce_max(decoded["length"]))  # at least 1, of no rows too
+        tokens = decoded["tokens"][:, :, :longest]
         # (B, 1); an empty text has an empty translation
         is_empty = tf.reduce_any(source[:, :1] == END, axis=1, keepdims=True)
         n_best = tf.where(is_empty, "", self.target_tokenizer.decode(tokens))

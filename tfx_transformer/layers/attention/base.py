@@ -1,5 +1,7 @@
 """The base class of all attention layers: their call contract and their forward path."""
 
+from typing import Any, NamedTuple
+
 import keras
 from keras import ops
 
@@ -13,6 +15,13 @@ from tfx_transformer.layers.attention.dot_product import (
     weighted_sum,
 )
 from tfx_transformer.layers.masks import combine_masks, expand_mask
+
+
+class GrowingCache(NamedTuple):
+    """Keys and values (B, G, S, K) of the S positions so far; each call appends its own."""
+
+    key: Any
+    value: Any
 
 
 class AttendMixin:
@@ -54,6 +63,7 @@ class Attention(AttendMixin, Serializable, keras.layers.Layer):
         return_attention_scores: whether to return the attention scores too.
         cache: keys and values of earlier positions, from `empty_cache`, for step-by-step
             self-attention, which is causal: query t attends to positions 0 … index + t.
+            It has a fixed size or, a `GrowingCache`, that of the positions so far.
         index: the position of the first query; its keys and values are written there.
 
     Returns:
@@ -94,7 +104,7 @@ class Attention(AttendMixin, Serializable, keras.layers.Layer):
             k, v = cache = write_cache(cache, k, v, index)
         shape = (q.shape[0], self.num_heads, q.shape[2], k.shape[2])
         attention_mask = expand_mask(attention_mask, shape)
-        if cache is not None:
+        if cache is not None and not (isinstance(cache, GrowingCache) and q.shape[2] == 1):
             is_past = ops.arange(ops.shape(k)[2]) <= index + ops.arange(ops.shape(q)[2])[:, None]
             attention_mask = combine_masks(attention_mask, is_past)  # (T, S)
 
@@ -135,12 +145,16 @@ class Attention(AttendMixin, Serializable, keras.layers.Layer):
             raise ValueError("precompute needs a built layer: call it once before")
         return self.project_context(ops.convert_to_tensor(context, dtype=self.compute_dtype), 0)
 
-    def empty_cache(self, batch_size, max_length):
-        """Zeros for the keys and values of `max_length` positions."""
-        shape = (batch_size, self.num_kv_heads, max_length)
+    def empty_cache(self, batch_size, max_length, grow=False):
+        """Zeros for the keys and values of `max_length` positions; with `grow` a `GrowingCache`.
+
+        A growing cache is faster where shapes may change in a loop: in TensorFlow without XLA.
+        """
+        length = ops.convert_to_tensor(max_length) * 0 if grow else max_length  # None as a shape
+        shape = (batch_size, self.num_kv_heads, length)
         key = ops.zeros((*shape, self.dim // self.num_heads), self.compute_dtype)
         value = ops.zeros((*shape, self.value_dim // self.num_heads), self.compute_dtype)
-        return key, value
+        return GrowingCache(key, value) if grow else (key, value)
 
     def check_width(self, **shapes):
         """Checks the width of inputs that are compared without a projection."""
@@ -152,6 +166,9 @@ class Attention(AttendMixin, Serializable, keras.layers.Layer):
 def write_cache(cache, k, v, index):
     """Writes new keys and values (B, G, T, K) at `index` of a cache (B, G, S, K)."""
     old_k, old_v = cache
+    if isinstance(cache, GrowingCache):
+        key, value = ops.concatenate([old_k, k], axis=2), ops.concatenate([old_v, v], axis=2)
+        return GrowingCache(key, value)
     length, size = k.shape[2], old_k.shape[2]
     if all(isinstance(n, int) for n in (index, length, size)) and index + length > size:
         raise ValueError(f"the cache holds {size} positions; got {index + length}")

@@ -8,12 +8,14 @@ import math
 
 from keras import ops
 
+from tfx_transformer.backend import matmul_transposed
+
 LOW = -1e9  # replaces −∞; scores are masked in float32, so it cannot overflow
 
 
 def dot_product_scores(q, k):
     """QKᵀ: (B, H, T, K), (B, G, S, K) → (B, H, T, S)."""
-    return _by_group(q, ops.transpose(k, (0, 1, 3, 2)))
+    return _by_group(matmul_transposed, q, k)
 
 
 def scaled_dot_product_scores(q, k):
@@ -34,20 +36,23 @@ def masked_softmax(scores, mask=None):
 
 def weighted_sum(weights, v):
     """AV: (B, H, T, S), (B, G, S, K) → (B, H, T, K)."""
-    return _by_group(ops.cast(weights, v.dtype), v)
+    return _by_group(ops.matmul, ops.cast(weights, v.dtype), v)
 
 
 def split_heads(x, num_heads):
     """(B, T, H·K) → (B, H, T, K)."""
-    length, width = ops.shape(x)[1], x.shape[-1]
-    x = ops.reshape(x, (-1, length, num_heads, width // num_heads))
+    head_dim = x.shape[-1] // num_heads
+    if x.shape[1] == 1:  # one step of decoding: nothing to transpose
+        return ops.reshape(x, (-1, num_heads, 1, head_dim))
+    x = ops.reshape(x, (-1, ops.shape(x)[1], num_heads, head_dim))
     return ops.transpose(x, (0, 2, 1, 3))
 
 
 def merge_heads(x):
     """(B, H, T, K) → (B, T, H·K)."""
     _, num_heads, length, head_dim = ops.shape(x)
-    return ops.reshape(ops.transpose(x, (0, 2, 1, 3)), (-1, length, num_heads * head_dim))
+    x = x if x.shape[2] == 1 else ops.transpose(x, (0, 2, 1, 3))
+    return ops.reshape(x, (-1, length, num_heads * head_dim))
 
 
 def _softmax(scores):
@@ -55,11 +60,12 @@ def _softmax(scores):
     return ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
 
 
-def _by_group(x, y):
-    """matmul of (B, H, T, A) with (B, G, A, C), where H/G heads of x share one head of y."""
+def _by_group(matmul, x, y):
+    """matmul of (B, H, T, ·) with (B, G, ·, ·), where H/G heads of x share one head of y."""
     num_heads, num_groups = x.shape[1], y.shape[1]
     if num_heads == num_groups:
-        return ops.matmul(x, y)
+        return matmul(x, y)
     length, width = ops.shape(x)[2:]
     stacked = ops.reshape(x, (-1, num_groups, num_heads // num_groups * length, width))
-    return ops.reshape(ops.matmul(stacked, y), (-1, num_heads, length, ops.shape(y)[-1]))
+    product = matmul(stacked, y)
+    return ops.reshape(product, (-1, num_heads, length, ops.shape(product)[-1]))

@@ -1,0 +1,37 @@
+"""Operations for which TensorFlow has one op where `keras.ops` needs several.
+
+A decoding step of a small model takes as long as its number of ops. Other backends, which compile
+their loops, use the definitions in `keras.ops`.
+"""
+
+import keras
+from keras import ops
+
+
+def gather(x, indices, axis=0):
+    """The entries of x at indices ≥ 0 along an axis; `ops.take` also allows negative ones."""
+    if keras.backend.backend() != "tensorflow":
+        return ops.take(x, indices, axis=axis)
+    import tensorflow as tf
+
+    return tf.gather(ops.convert_to_tensor(x), indices, axis=axis)
+
+
+def gather_each(x, indices):
+    """From every row of x (B, M, …) the entries at its indices (B, K): (B, K, …)."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.gather(x, indices, batch_dims=1)
+    num_rows, size = ops.shape(indices)[0], x.shape[1]
+    flat = ops.reshape(x, (-1, *ops.shape(x)[2:]))  # (B · M, …)
+    return ops.take(flat, ops.arange(num_rows, dtype="int32")[:, None] * size + indices, axis=0)
+
+
+def matmul_transposed(x, y):
+    """xyᵀ of matrices in the last two axes: (…, T, K), (…, S, K) → (…, T, S)."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.matmul(x, y, transpose_b=True)
+    return ops.matmul(x, ops.swapaxes(y, -1, -2))
