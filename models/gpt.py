@@ -88,7 +88,7 @@ class GPT(BaseModel):
     def call(self, tokens, training=None):
         return self.decode(tokens, training=training)[0]
 
-    def decode(self, tokens, caches=None, index=0, training=None):
+    def decode(self, tokens, caches=None, index=0, transposed=None, training=None):
         """(B, T) at positions index … → logits (B, T, V), attention maps, new caches."""
         x = self.position_embedding(self.tokens(tokens), start=index)
         x = self.drop(x, training=training)
@@ -98,7 +98,7 @@ class GPT(BaseModel):
             self.blocks, x, None, caches, attention_mask=causal, index=index, training=training
         )
         x = self.last_norm(x, training=training)
-        return self.tokens.logits(x), maps, caches
+        return self.tokens.logits(x, transposed), maps, caches
 
     def initial_state(self, inputs, max_length, grow=False):
         """State of decoding: empty caches of `max_length` tokens for each of the B rows of inputs.
@@ -112,7 +112,8 @@ class GPT(BaseModel):
             )
         batch_size = ops.shape(inputs)[0]
         caches = [block.empty_cache(batch_size, max_length, grow) for block in self.blocks]
-        return {"constant": {}, "carry": {"caches": caches}}
+        shared = {"output": self.tokens.transpose()}
+        return {"shared": shared, "constant": {}, "carry": {"caches": caches}}
 
     def step(self, tokens, state, index):
         """Tokens (B,) at position `index` → logits (B, V) of the next tokens, and the new state.
@@ -121,8 +122,9 @@ class GPT(BaseModel):
         """
         chunk = tokens if len(tokens.shape) == 2 else tokens[:, None]
         caches = state["carry"]["caches"]
-        logits, _, caches = self.decode(chunk, caches, index)
-        state = {"constant": state["constant"], "carry": {"caches": caches}}
+        transposed = (state.get("shared") or {}).get("output")
+        logits, _, caches = self.decode(chunk, caches, index, transposed)
+        state = state | {"carry": {"caches": caches}}
         return logits if chunk is tokens else logits[:, 0], state
 
     def attention_maps(self, tokens):

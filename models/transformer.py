@@ -180,16 +180,17 @@ class Transformer(BaseModel):
         return memory, mask, maps
 
     def decode(
-        self, target, memory, source_mask, caches=None, index=0, positions=None, training=None
+        self, target, memory, source_mask, caches=None, index=0, shared=None, training=None
     ):
         """(B, T) at positions index … → logits (B, T, V), attention maps, new caches.
 
-        positions: their table, if there is one, from `precompute` of the position layer.
+        shared: what `share` computes once for many calls.
         """
+        shared = shared or {}
         token_mask = ops.not_equal(target, 0)
         x = self.target_embedding(target)
         if self.target_position:
-            x = self.target_position(x, start=index, table=positions)
+            x = self.target_position(x, start=index, table=shared.get("positions"))
         x = self.drop(x, training=training)
         length = ops.shape(target)[1]
         causal = None if caches else causal_mask(length, length)
@@ -206,11 +207,12 @@ class Transformer(BaseModel):
         )
         if self.norm_first:
             x = self.decoder_norm(x, token_mask, training=training)
-        return self.logits(x), maps, caches
+        return self.logits(x, shared.get("output")), maps, caches
 
-    def logits(self, x):
-        """(B, T, D) → (B, T, V)."""
-        y = apply_dense(self.head, x) if self.tie == "none" else self.target_embedding.logits(x)
+    def logits(self, x, transposed=None):
+        """(B, T, D) → (B, T, V); see `TokenEmbedding.logits`."""
+        tied = self.tie != "none"
+        y = self.target_embedding.logits(x, transposed) if tied else apply_dense(self.head, x)
         return y + ops.cast(self.bias, y.dtype) if self.output_bias else y
 
     def initial_state(self, inputs, max_length, grow=False):
@@ -221,11 +223,18 @@ class Transformer(BaseModel):
         keys_values = [block.precompute(x) for block, x in zip(self.decoder, memory, strict=True)]
         caches = [block.empty_cache(batch_size, max_length, grow) for block in self.decoder]
         coverage = ops.zeros(ops.shape(source), "float32")
-        position = self.target_position
         return {
-            "shared": {"positions": position and position.precompute(max_length, self.dim)},
+            "shared": self.share(max_length),
             "constant": {"memory": keys_values, "source_mask": mask[:, 0, 0]},
             "carry": {"caches": caches, "coverage": coverage},
+        }
+
+    def share(self, max_length):
+        """What all steps of decoding share: positions, and the output layer's table transposed."""
+        position, tied = self.target_position, self.tie != "none"
+        return {
+            "positions": position and position.precompute(max_length, self.dim),
+            "output": self.target_embedding.transpose() if tied else None,
         }
 
     def step(self, tokens, state, index):
@@ -241,7 +250,7 @@ class Transformer(BaseModel):
             constant["source_mask"][:, None, None],
             carry["caches"],
             index,
-            state["shared"]["positions"],
+            state.get("shared"),
         )
         new = {"caches": caches}
         if "coverage" in carry:

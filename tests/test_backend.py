@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tfx_transformer.backend import gather, gather_each, matmul_transposed
+from tfx_transformer.backend import forget_size, gather, gather_each, matmul_transposed
 
 B, M, K, D = 2, 5, 3, 4
 RNG = np.random.default_rng(0)
@@ -51,3 +51,17 @@ def test_in_tensorflow_it_is_one_op(function, x, expected):
     traced = tf.function(function, [tf.TensorSpec([None, M, D])], autograph=False)
     nodes = traced.get_concrete_function().graph.as_graph_def().node
     assert sum(node.op not in ("Const", "Identity", "Placeholder") for node in nodes) == 1
+
+
+def test_a_size_that_is_forgotten_may_change_in_a_loop():
+    def grow(x):
+        x = forget_size(x, 1)
+        return ops.while_loop(
+            lambda x: ops.shape(x)[1] < 8, lambda x: (ops.concatenate([x, x], axis=1),), (x,)
+        )[0]
+
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        assert tf.function(grow, autograph=False)(tf.constant([[1, 2]])).shape == (1, 8)
+    assert forget_size(ops.ones((1, 2)), 1).shape == (1, 2)

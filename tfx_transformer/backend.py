@@ -1,4 +1,4 @@
-"""Operations for which TensorFlow has one op where `keras.ops` needs several.
+"""Operations for which TensorFlow has one op where `keras.ops` needs several or has none.
 
 A decoding step of a small model takes as long as its number of ops. Other backends, which compile
 their loops, use the definitions in `keras.ops`.
@@ -35,3 +35,16 @@ def matmul_transposed(x, y):
 
         return tf.matmul(x, y, transpose_b=True)
     return ops.matmul(x, ops.swapaxes(y, -1, -2))
+
+
+def forget_size(x, axis):
+    """x without a static size of an axis, which may then change in a loop of TensorFlow."""
+    if keras.backend.backend() != "tensorflow":
+        return x
+    import tensorflow as tf
+
+    shape = x.shape.as_list()
+    if tf.executing_eagerly() or shape[axis] is None:
+        return x
+    shape[axis] = None
+    return tf.compat.v1.placeholder_with_default(x, shape)

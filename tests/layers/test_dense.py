@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy
 
-from tfx_transformer.layers.dense import PartsInitializer, apply_dense, build_dense
+from tfx_transformer.layers.dense import PartsInitializer, apply_dense, apply_to_heads, build_dense
 
 B, T, D, UNITS = 2, 5, 12, 6
 
@@ -72,3 +72,12 @@ def test_all_axes_but_the_last_are_positions(shape, use_bias, draw):
         if use_bias:
             expected = expected + convert_to_numpy(dense.bias)
         np.testing.assert_allclose(result[index], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1, T])
+def test_heads_are_parts_of_the_units(length):
+    dense, heads = build_dense(Owner(), "dense", D, UNITS), 3
+    x = np.random.default_rng(0).normal(size=(B, length, D)).astype("float32")
+    y, result = convert_to_numpy(dense(x)), convert_to_numpy(apply_to_heads(dense, x, heads))
+    for h in range(heads):
+        np.testing.assert_allclose(result[:, h], y[..., 2 * h : 2 * h + 2], atol=1e-5)

@@ -38,6 +38,7 @@ def test_logits_are_products_with_each_row_of_the_table(draw, randomize):
     x, table = draw(B, T, D), convert_to_numpy(layer.table)
     logits = convert_to_numpy(layer.logits(ops.convert_to_tensor(x)))
     assert logits.shape == (B, T, V)
+    np.testing.assert_allclose(layer.logits(x, layer.transpose()), logits, atol=1e-5)
     for b, t, v in np.ndindex(B, T, V):  # the row of padding too, and without the scale
         np.testing.assert_allclose(logits[b, t, v], x[b, t] @ table[v], atol=1e-5)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from keras import ops
 
 from tfx_transformer.checks import check_choice, check_positive
@@ -112,12 +113,12 @@ class BeamDecoder(Decoder):
         live = {"tokens": tokens, "log_prob": first, "score": first}
         none = ops.full(shape, MASKED, dtype="float32")
         finished = {"tokens": tokens, "values": stack_values(none, none, 0)}
+        first_rows = ops.arange(call.batch_size, dtype="int32")[:, None] * self.width  # (B, 1)
         largest = length_penalty(call.limit, self.length_penalty, self.length_rule)
 
         def advance(index, hypotheses, carry):
             live, finished = hypotheses
-            rows = ops.reshape(live["tokens"], (-1, 1 + call.max_length))
-            log_probs, allowed, carry = self.advance(call, rows, carry, index)
+            log_probs, allowed, carry = self.advance(call, live["tokens"], carry, index)
             log_prob, parents, token = self.extend(call, live, log_probs, allowed, index)
             divisor = length_penalty(index + 1, self.length_penalty, self.length_rule)
             extended = {
@@ -128,7 +129,9 @@ class BeamDecoder(Decoder):
             is_end = token == call.end_id
             live, indices = keep_live(extended, is_end, self.width)
             finished = keep_finished(finished, extended, is_end, index + 1, self.width)
-            carry = self.reorder(call, carry, batch_gather(parents, indices))
+            if self.width > 1:
+                rows = first_rows + batch_gather(parents, indices)
+                carry = take_rows(carry, ops.reshape(rows, (-1,)))
             is_final = self.is_final(
                 live, finished, divisor if self.early_stop == "likely" else largest
             )
@@ -145,7 +148,7 @@ class BeamDecoder(Decoder):
         # gain[:, :1] would make XLA sort the whole vocabulary instead
         best = ops.max(gain, axis=-1, keepdims=True)
         required, only, is_required = call.required_tokens(log_probs, best, index)
-        only = ops.where(ops.arange(num_tokens) == 0, only, MASKED)
+        only = ops.where(np.arange(num_tokens) == 0, only, MASKED)
         gain = ops.where(is_required, only, gain)
         token = ops.where(is_required, required, ops.cast(token, "int32"))
 
@@ -165,13 +168,6 @@ class BeamDecoder(Decoder):
             penalty = ops.reshape(penalty, (call.batch_size, self.width))
             score = score + self.coverage_penalty * batch_gather(penalty, parents)
         return score
-
-    def reorder(self, call, carry, parents):
-        """The carry (N, …) of the parents (B, W) of the live hypotheses."""
-        if self.width == 1:
-            return carry
-        first = ops.arange(call.batch_size, dtype="int32")[:, None] * self.width
-        return take_rows(carry, ops.reshape(first + parents, (-1,)))
 
     def is_final(self, live, finished, divisor):
         """Whether no live hypothesis can enter the list of finished ones any more: (B,).
@@ -205,7 +201,7 @@ def keep_live(extended, is_end, width):
 def keep_finished(finished, extended, is_end, length, width):
     """The `width` best of the finished hypotheses and the extensions that end now."""
     log_prob = extended["log_prob"]
-    is_likely = ops.arange(log_prob.shape[1]) < width
+    is_likely = np.arange(log_prob.shape[1]) < width
     is_new = ops.logical_and(ops.logical_and(is_end, is_likely), is_allowed(log_prob))
     score = ops.where(is_new, extended["score"], MASKED)
     values = stack_values(score, log_prob, length)

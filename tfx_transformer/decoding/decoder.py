@@ -24,7 +24,6 @@ class DecodingCall:
     """The arguments of one call of a decoder; N = B · rows_per_sentence rows in the model."""
 
     step: Callable
-    shared: Any  # state that is the same for all rows
     constant: Any  # state that depends on the source only, (N, …)
     carry: Any  # state before the first step, (N, …)
     batch_size: Any  # B, a whole number or a scalar tensor
@@ -35,6 +34,7 @@ class DecodingCall:
     rows_per_sentence: int = 1
     forced: Any = None  # (N, max_length or more) tokens, PAD where the decoder is free
     limit: Any = None  # (B,) lengths at which sentences are cut off
+    shared: Any = None  # state that is the same for all rows
     index: Any = 0  # number of forced tokens that were read before the first step
     log_prob: Any = 0.0  # (N,) of these tokens
 
@@ -160,7 +160,6 @@ class Decoder(abc.ABC):
             state, log_prob = read_tokens(step, state, known, num_known)
         call = DecodingCall(
             step=step,
-            shared=state["shared"],
             constant=repeat_rows(state["constant"], self.rows_per_sentence),
             carry=repeat_rows(state["carry"], self.rows_per_sentence),
             batch_size=batch_size,
@@ -169,6 +168,7 @@ class Decoder(abc.ABC):
             start_id=start_id,
             end_id=end_id,
             pad_id=pad_id,
+            shared=state["shared"],
             forced=None if forced is None else repeat_rows(forced, self.rows_per_sentence),
             limit=ops.broadcast_to(ops.minimum(limit, max_length), (batch_size,)),
             index=num_known,
@@ -183,13 +183,13 @@ class Decoder(abc.ABC):
             raise ValueError(f'state must be a dict with "constant" and "carry"; got {got}')
 
     def advance(self, call, tokens, carry, index):
-        """One step of the model after tokens (N, 1 + max_length), generated up to `index`.
+        """One step of the model after tokens (…, 1 + max_length) of N rows, up to `index`.
 
         Returns:
             Log-probabilities (N, V) of the next token, the same after the constraints, and the
             new carry.
         """
-        newest = gather(tokens, index, axis=1)
+        newest = ops.reshape(gather(tokens, index, axis=len(tokens.shape) - 1), (-1,))
         state = {"shared": call.shared, "constant": call.constant, "carry": carry}
         logits, state = call.step(newest, state, index)
         vocab_size = logits.shape[-1]
@@ -205,6 +205,7 @@ class Decoder(abc.ABC):
         banned = {call.start_id, call.pad_id, *self.forbidden} - {call.end_id}
         allowed = forbid_tokens(log_probs, banned)  # some models have END = START or END = PAD
         if self.no_repeat_ngram:
+            tokens = ops.reshape(tokens, (-1, ops.shape(tokens)[-1]))
             allowed = forbid_repeats(allowed, tokens[:, 1:], index, self.no_repeat_ngram)
         if self.min_length:
             allowed = forbid_end(allowed, call.end_id, index < self.min_length)

@@ -28,6 +28,15 @@ def apply_dense(dense, x):
     return ops.reshape(y, (-1, *ops.shape(x)[1:-1], y.shape[-1]))
 
 
+def apply_to_heads(dense, x, num_heads):
+    """(B, T, D) → (B, H, T, dense.units / H)."""
+    y = dense(ops.reshape(x, (-1, x.shape[-1])))
+    shape = (num_heads, y.shape[-1] // num_heads)
+    if x.shape[1] == 1:  # one step of decoding: nothing to transpose
+        return ops.reshape(y, (-1, shape[0], 1, shape[1]))
+    return ops.transpose(ops.reshape(y, (-1, ops.shape(x)[1], *shape)), (0, 2, 1, 3))
+
+
 class PartsInitializer(keras.initializers.Initializer):
     """Initializes the parts of a joint kernel one by one, along the last axis.
 

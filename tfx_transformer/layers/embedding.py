@@ -43,15 +43,24 @@ class TokenEmbedding(Serializable, keras.layers.Layer):
             return x * ops.cast(factor, x.dtype)
         return x * factor if self.scale else x
 
-    def logits(self, x):
+    def logits(self, x, transposed=None):
         """The tied output layer, xEᵀ: (B, T, D) → (B, T, V).
 
-        Computed as (Exᵀ)ᵀ: with few rows of x, as in decoding, TensorFlow is ten times as fast
-        without transposing the table.
+        Args:
+            x: (B, T, D).
+            transposed: Eᵀ from `transpose`, for many calls. Without it the result is computed as
+                (Exᵀ)ᵀ: with few rows TensorFlow is ten times as fast without transposing the table.
         """
-        table = ops.cast(self.table, x.dtype)
-        y = ops.matmul(table, ops.transpose(ops.reshape(x, (-1, self.dim))))  # (V, B · T)
-        return ops.reshape(ops.transpose(y), (*ops.shape(x)[:-1], self.vocab_size))
+        rows = ops.reshape(x, (-1, self.dim))
+        if transposed is None:
+            y = ops.transpose(ops.matmul(ops.cast(self.table, x.dtype), ops.transpose(rows)))
+        else:
+            y = ops.matmul(rows, transposed)
+        return ops.reshape(y, (-1, *ops.shape(x)[1:-1], self.vocab_size))
+
+    def transpose(self):
+        """Eᵀ (D, V), to be computed once for many calls of `logits`."""
+        return ops.transpose(ops.cast(self.table, self.compute_dtype))
 
 
 class PatchEmbedding(Serializable, keras.layers.Layer):

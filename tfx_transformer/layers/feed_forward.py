@@ -76,4 +76,4 @@ class FeedForward(Serializable, keras.layers.Layer):
         activation = (TRAINING_ACTIVATION if training else ACTIVATION)[self.activation]
         hidden = self.up(ops.reshape(x, (-1, x.shape[-1])))  # (B·T, F), as in `apply_dense`
         hidden = self.drop(activation(hidden), training=training)
-        return ops.reshape(self.down(hidden), ops.shape(x))
+        return ops.reshape(self.down(hidden), (-1, *ops.shape(x)[1:]))

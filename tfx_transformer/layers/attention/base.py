@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from tfx_transformer.backend import forget_size
 from tfx_transformer.checks import check_divides, check_rate
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers.attention.dot_product import (
@@ -150,11 +151,10 @@ class Attention(AttendMixin, Serializable, keras.layers.Layer):
 
         A growing cache is faster where shapes may change in a loop: in TensorFlow without XLA.
         """
-        length = ops.convert_to_tensor(max_length) * 0 if grow else max_length  # None as a shape
-        shape = (batch_size, self.num_kv_heads, length)
+        shape = (batch_size, self.num_kv_heads, 0 if grow else max_length)
         key = ops.zeros((*shape, self.dim // self.num_heads), self.compute_dtype)
         value = ops.zeros((*shape, self.value_dim // self.num_heads), self.compute_dtype)
-        return GrowingCache(key, value) if grow else (key, value)
+        return GrowingCache(forget_size(key, 2), forget_size(value, 2)) if grow else (key, value)
 
     def check_width(self, **shapes):
         """Checks the width of inputs that are compared without a projection."""
@@ -167,8 +167,8 @@ def write_cache(cache, k, v, index):
     """Writes new keys and values (B, G, T, K) at `index` of a cache (B, G, S, K)."""
     old_k, old_v = cache
     if isinstance(cache, GrowingCache):
-        key, value = ops.concatenate([old_k, k], axis=2), ops.concatenate([old_v, v], axis=2)
-        return GrowingCache(key, value)
+        pairs = zip(cache, (k, v), strict=True)
+        return GrowingCache(*(forget_size(ops.concatenate(pair, axis=2), 2) for pair in pairs))
     length, size = k.shape[2], old_k.shape[2]
     if all(isinstance(n, int) for n in (index, length, size)) and index + length > size:
         raise ValueError(f"the cache holds {size} positions; got {index + length}")

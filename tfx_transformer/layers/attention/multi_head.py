@@ -3,8 +3,8 @@
 from keras import ops
 
 from tfx_transformer.layers.attention.base import Attention
-from tfx_transformer.layers.attention.dot_product import scaled_dot_product_scores, split_heads
-from tfx_transformer.layers.dense import apply_dense, build_dense
+from tfx_transformer.layers.attention.dot_product import scaled_dot_product_scores
+from tfx_transformer.layers.dense import apply_dense, apply_to_heads, build_dense
 from tfx_transformer.layers.position import POSITION
 
 
@@ -42,12 +42,11 @@ class MultiHeadAttention(Attention):
             self.position_layer.build((None, self.num_heads, None, self.dim // self.num_heads))
 
     def project_query(self, query, index):
-        q = split_heads(apply_dense(self.query, query), self.num_heads)
+        q = apply_to_heads(self.query, query, self.num_heads)
         return self._add_position("heads", q, index)
 
     def project_context(self, context, index):
-        k, v = ops.split(apply_dense(self.key_value, context), 2, axis=-1)
-        k, v = split_heads(k, self.num_kv_heads), split_heads(v, self.num_kv_heads)
+        k, v = ops.split(apply_to_heads(self.key_value, context, 2 * self.num_kv_heads), 2, axis=1)
         return self._add_position("heads", k, index), v
 
     def score(self, q, k, index):
