@@ -1,7 +1,7 @@
 """Translation speed of a trained model: strings in, strings out, compared with CTranslate2.
 
     python benchmarks/decoding_real.py RUN [--rounds 5] [--sentences 128] [--batches 1 16 64]
-        [--widths 1 4] [--only default XLA] [--threads 2]
+        [--widths 1 4] [--only default XLA] [--threads 2] [--cpu-time]
 
 RUN is the folder of a finished translation run. All contenders have its weights and translate the
 first sentences of its test set, in the same batches of similar length, to real ends of sentences:
@@ -10,13 +10,15 @@ SentencePiece before and after it. The beam is CTranslate2's (length_rule="power
 early_stop="full"), so that all search for the same. A ratio is the median over the rounds of
 (CTranslate2's time in float32 / this time): above 1 is faster than CTranslate2. "limit" is the
 share of the time that the matrix products would take at the peak of this machine. timing.py
-explains the measurement.
+explains the measurement. --cpu-time with --threads 1 counts the seconds of the processor instead of
+those of the clock, for a machine that has other work too.
 """
 
 import argparse
 import json
 import statistics
 import tempfile
+import time
 from pathlib import Path
 
 from timing import block_flops, matmul_case, median_ratio, peak_flops, time_interleaved
@@ -82,6 +84,17 @@ def by_ctranslate2(run, decoder, folder, kind, threads):
     return translate
 
 
+def processor_time(case):
+    """The case with the seconds of all its threads as its result."""
+
+    def timed_case():
+        start = time.process_time()
+        case()
+        return time.process_time() - start
+
+    return timed_case
+
+
 def flops(run, source, target, width):
     """Operations in the matrix products for sentences of these numbers of tokens."""
     model = run.pipeline().model
@@ -103,6 +116,7 @@ def main():
     parser.add_argument("--widths", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--only", nargs="+", choices=OURS, default=list(OURS))
     parser.add_argument("--threads", type=int, default=2, help="of each library")
+    parser.add_argument("--cpu-time", action="store_true", help="count seconds of the processor")
     arguments = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
@@ -136,7 +150,10 @@ def main():
 
                 cases = {name: case(translate) for name, translate in contenders.items()}
                 outputs = {name: np.array(run_case()) for name, run_case in cases.items()}
-                seconds = time_interleaved(cases | {MATMUL: matmul_case()}, arguments.rounds, 1)
+                cases[MATMUL] = matmul_case()
+                if arguments.cpu_time:
+                    cases = {name: processor_time(case) for name, case in cases.items()}
+                seconds = time_interleaved(cases, arguments.rounds, 1)
                 peak = peak_flops(seconds.pop(MATMUL))
                 for name, times in seconds.items():
                     median = statistics.median(times)

@@ -179,9 +179,7 @@ class Transformer(BaseModel):
         memory = outputs if self.memory == "layerwise" else outputs[-1:] * self.decoder_depth
         return memory, mask, maps
 
-    def decode(
-        self, target, memory, source_mask, caches=None, index=0, shared=None, training=None
-    ):
+    def decode(self, target, memory, source_mask, caches=None, index=0, shared=None, training=None):
         """(B, T) at positions index … → logits (B, T, V), attention maps, new caches.
 
         shared: what `share` computes once for many calls.

@@ -24,7 +24,9 @@ CASES = {
     "matmul_transposed": (
         lambda x: matmul_transposed(x, Y),
         X,
-        np.array([[[np.dot(X[b, m], Y[b, k]) for k in range(K)] for m in range(M)] for b in (0, 1)]),
+        np.array(
+            [[[np.dot(X[b, m], Y[b, k]) for k in range(K)] for m in range(M)] for b in (0, 1)]
+        ),
     ),
 }
 

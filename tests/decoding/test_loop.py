@@ -1,10 +1,13 @@
+import keras
 import numpy as np
+import pytest
 from keras import ops
 
 from tfx_transformer.decoding.loop import (
     batch_gather,
     concatenate,
     decode_loop,
+    decode_rounds,
     gather_one,
     keep_done_rows,
     repeat_rows,
@@ -78,3 +81,38 @@ def test_a_loop_runs_until_all_rows_are_done_and_carries_nested_structures():
     rows = decode_loop(advance, start, ops.array([False, True, False]), carry)
     assert ops.convert_to_numpy(rows["sum"][0]).tolist() == [0 + 1 + 2, 0, 15]
     assert rows["none"] == ()
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the number of rows changes")
+@pytest.mark.parametrize("is_graph", [True, False])
+def test_rounds_without_the_sentences_that_are_done_give_the_same(is_graph):
+    import tensorflow as tf
+
+    last = [2, 0, 5, 2, 9, 0, 3]  # the step after which a sentence is done
+    sizes = []
+
+    def make_step(tensors):
+        def advance(index, rows, carry):
+            sizes.append(carry.shape[0])
+            seen = ops.reshape(carry + tensors["rows"], (-1, 2))  # of both rows of a sentence
+            rows = {"seen": rows["seen"] * 3 + seen, "count": rows["count"] + 1}
+            return rows, tensors["sentences"] == index, carry * 2
+
+        return advance
+
+    def run(loop):
+        rows = {"seen": ops.zeros((7, 2), "int32"), "count": ops.zeros((7,), "int32")}
+        is_done = ops.array([index == 3 for index in range(7)])
+        tensors = {"sentences": ops.array(last, "int32"), "rows": ops.arange(14, dtype="int32")}
+        carry = ops.arange(1, 15, dtype="int32")
+        if loop is decode_loop:
+            return loop(make_step(tensors), rows, is_done, carry)
+        return loop(make_step, tensors, rows, is_done, carry, rows_per_sentence=2)
+
+    expected = run(decode_loop)
+    sizes.clear()
+    rows = (tf.function(run, autograph=False) if is_graph else run)(decode_rounds)
+    assert ops.convert_to_numpy(rows["count"]).tolist() == [3, 1, 6, 0, 10, 1, 4]
+    np.testing.assert_array_equal(rows["seen"], expected["seen"])
+    if not is_graph:  # seven sentences, then three, then one
+        assert sizes == [14] * 3 + [6] * 3 + [2] * 4

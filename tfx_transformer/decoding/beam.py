@@ -7,12 +7,11 @@ import numpy as np
 from keras import ops
 
 from tfx_transformer.checks import check_choice, check_positive
-from tfx_transformer.decoding.constraints import MASKED, MIN_LOG_PROB, is_allowed
+from tfx_transformer.decoding.constraints import MASKED, is_allowed
 from tfx_transformer.decoding.decoder import Decoder
 from tfx_transformer.decoding.loop import (
     batch_gather,
     concatenate,
-    decode_loop,
     set_position,
     take_rows,
 )
@@ -113,32 +112,35 @@ class BeamDecoder(Decoder):
         live = {"tokens": tokens, "log_prob": first, "score": first}
         none = ops.full(shape, MASKED, dtype="float32")
         finished = {"tokens": tokens, "values": stack_values(none, none, 0)}
-        first_rows = ops.arange(call.batch_size, dtype="int32")[:, None] * self.width  # (B, 1)
-        largest = length_penalty(call.limit, self.length_penalty, self.length_rule)
 
-        def advance(index, hypotheses, carry):
-            live, finished = hypotheses
-            log_probs, allowed, carry = self.advance(call, live["tokens"], carry, index)
-            log_prob, parents, token = self.extend(call, live, log_probs, allowed, index)
-            divisor = length_penalty(index + 1, self.length_penalty, self.length_rule)
-            extended = {
-                "tokens": set_position(batch_gather(live["tokens"], parents), token, index + 1),
-                "log_prob": log_prob,
-                "score": self.score(call, log_prob, parents, carry, divisor),
-            }  # (B, 2W, …)
-            is_end = token == call.end_id
-            live, indices = keep_live(extended, is_end, self.width)
-            finished = keep_finished(finished, extended, is_end, index + 1, self.width)
-            if self.width > 1:
-                rows = first_rows + batch_gather(parents, indices)
-                carry = take_rows(carry, ops.reshape(rows, (-1,)))
-            is_final = self.is_final(
-                live, finished, divisor if self.early_stop == "likely" else largest
-            )
-            return (live, finished), ops.logical_or(is_final, index + 1 >= call.limit), carry
+        def make_step(call):
+            first_rows = ops.arange(call.batch_size, dtype="int32")[:, None] * self.width  # (B, 1)
+            largest = length_penalty(call.limit, self.length_penalty, self.length_rule)
 
-        is_done, first = call.limit < 1, (live, finished)
-        live, finished = decode_loop(advance, first, is_done, call.carry, call.index)
+            def advance(index, hypotheses, carry):
+                live, finished = hypotheses
+                log_probs, allowed, carry = self.advance(call, live["tokens"], carry, index)
+                log_prob, parents, token = self.extend(call, live, log_probs, allowed, index)
+                divisor = length_penalty(index + 1, self.length_penalty, self.length_rule)
+                extended = {
+                    "tokens": set_position(batch_gather(live["tokens"], parents), token, index + 1),
+                    "log_prob": log_prob,
+                    "score": self.score(call, log_prob, parents, carry, divisor),
+                }  # (B, 2W, …)
+                is_end = token == call.end_id
+                live, indices = keep_live(extended, is_end, self.width)
+                finished = keep_finished(finished, extended, is_end, index + 1, self.width)
+                if self.width > 1:
+                    rows = first_rows + batch_gather(parents, indices)
+                    carry = take_rows(carry, ops.reshape(rows, (-1,)))
+                is_final = self.is_final(
+                    live, finished, divisor if self.early_stop == "likely" else largest
+                )
+                return (live, finished), ops.logical_or(is_final, index + 1 >= call.limit), carry
+
+            return advance
+
+        live, finished = call.run(make_step, (live, finished))
         return rank(live, finished, ops.maximum(call.limit, 0), self.n_best, call.pad_id)
 
     def extend(self, call, live, log_probs, allowed, index):

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from keras import ops
@@ -16,7 +16,13 @@ from tfx_transformer.decoding.constraints import (
     forbid_tokens,
     is_allowed,
 )
-from tfx_transformer.decoding.loop import batch_gather, repeat_rows, restore_shapes
+from tfx_transformer.decoding.loop import (
+    batch_gather,
+    decode_loop,
+    decode_rounds,
+    repeat_rows,
+    restore_shapes,
+)
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,30 @@ class DecodingCall:
     shared: Any = None  # state that is the same for all rows
     index: Any = 0  # number of forced tokens that were read before the first step
     log_prob: Any = 0.0  # (N,) of these tokens
+    random: Any = None  # (N, max_length) numbers in 0 … 1, if a decoder needs them
+    compact: bool = False  # whether sentences that are done leave the batch
 
     @property
     def num_rows(self):
         """N."""
         return self.batch_size * self.rows_per_sentence
+
+    def run(self, make_step, rows):
+        """The rows after `decode_loop` or `decode_rounds`, by `make_step(call) -> advance`."""
+        is_done = self.limit < 1
+        if not self.compact:
+            return decode_loop(make_step(self), rows, is_done, self.carry, self.index)
+        parts = {name: getattr(self, name) for name in ("constant", "forced", "random")}
+        rows_of = {name: part for name, part in parts.items() if part is not None}
+        tensors = {"sentences": self.limit, "rows": rows_of}
+
+        def make_round(tensors):
+            limit = tensors["sentences"]
+            count = ops.shape(limit)[0]
+            return make_step(replace(self, limit=limit, batch_size=count, **tensors["rows"]))
+
+        size = self.rows_per_sentence
+        return decode_rounds(make_round, tensors, rows, is_done, self.carry, self.index, size)
 
     def first_tokens(self):
         """(N, 1 + max_length) tokens: START at position 0, the tokens read so far, then PAD."""
@@ -93,6 +118,8 @@ class Decoder(abc.ABC):
         prefix: (B, P) forced first tokens, P ≤ max_length, padded on the right with PAD. They are
             exempt from the constraints, but count as generated.
         limit: a scalar or (B,), a smaller max_length per sentence, which is cut off there.
+        compact: whether sentences that are done leave the batch, when they are half of it: faster,
+            but only for TensorFlow without XLA.
         num_known: this many tokens of the prefix are read in one pass instead of one by one; no
             row may have PAD, END or its limit among them. A whole number or, but for XLA and
             `jax.jit`, a scalar tensor.
@@ -139,6 +166,7 @@ class Decoder(abc.ABC):
         prefix=None,
         limit=None,
         num_known=0,
+        compact=False,
     ) -> dict[str, Any]:
         if isinstance(max_length, int):
             check_positive(max_length=max_length)
@@ -173,6 +201,7 @@ class Decoder(abc.ABC):
             limit=ops.broadcast_to(ops.minimum(limit, max_length), (batch_size,)),
             index=num_known,
             log_prob=repeat_rows(log_prob, self.rows_per_sentence),
+            compact=compact,
         )
         result = self.search(call)
         return result | {"tokens": result["tokens"][:, :, 1:]}

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from tfx_transformer.backend import gather, gather_each
+from tfx_transformer.backend import forget_size, gather, gather_each
 
 
 def decode_loop(advance, rows, is_done, carry, index=0):
@@ -11,9 +11,55 @@ def decode_loop(advance, rows, is_done, carry, index=0):
 
     A sentence is done, and its rows stay the same, after a step where its `is_last` (B,) is True.
     """
+    return _loop(advance, rows, is_done, carry, index)[1]
+
+
+def decode_rounds(make_step, tensors, rows, is_done, carry, index=0, rows_per_sentence=1):
+    """`decode_loop` in rounds: when half of the sentences are done, the others go on alone.
+
+    This needs TensorFlow without XLA, because shapes change.
+
+    Args:
+        make_step: `make_step(tensors) -> advance` for the sentences of a round.
+        tensors: what their steps read: {"sentences": (B, …), "rows": (B · rows_per_sentence, …)}.
+        rows, is_done, carry, index: as in `decode_loop`.
+        rows_per_sentence: rows of the carry for each sentence.
+    """
+
+    def is_open(numbers, *_):
+        return ops.shape(numbers)[0] > 0
+
+    def run_round(numbers, results, index, rows, is_done, carry, tensors):
+        advance = make_step(tensors)
+        index, rows, is_done, carry = _loop(advance, rows, is_done, carry, index, half=True)
+        results = keras.tree.map_structure(
+            lambda all, part: ops.scatter_update(all, numbers[:, None], part), results, rows
+        )
+        (keep,) = ops.nonzero(ops.logical_not(is_done))
+        kept_rows = keep[:, None] * rows_per_sentence + ops.arange(rows_per_sentence, dtype="int32")
+        kept_rows = ops.reshape(kept_rows, (-1,))
+        numbers, rows, is_done = take_rows((numbers, rows, is_done), keep)
+        tensors = {
+            "sentences": take_rows(tensors["sentences"], keep),
+            "rows": take_rows(tensors["rows"], kept_rows),
+        }
+        return numbers, results, index, rows, is_done, take_rows(carry, kept_rows), tensors
+
+    numbers = ops.arange(ops.shape(is_done)[0], dtype="int32")
+    current = numbers, rows, is_done, carry, tensors
+    numbers, *current = keras.tree.map_structure(lambda x: forget_size(x, 0), current)
+    variables = numbers, rows, ops.cast(index, "int32"), *current
+    return ops.while_loop(is_open, run_round, variables)[1]
+
+
+def _loop(advance, rows, is_done, carry, index, half=False):
+    """Runs until all sentences, or `half` of them, are done → index, rows, is_done, carry."""
 
     def is_running(index, rows, is_done, carry):
-        return ops.logical_not(ops.all(is_done))
+        if not half:
+            return ops.logical_not(ops.all(is_done))
+        running = ops.sum(ops.cast(ops.logical_not(is_done), "int32"))
+        return 2 * running > ops.shape(is_done)[0]
 
     def step(index, rows, is_done, carry):
         old = index, rows, is_done, carry
@@ -22,7 +68,7 @@ def decode_loop(advance, rows, is_done, carry, index=0):
         return restore_shapes(new, old)
 
     variables = ops.cast(index, "int32"), rows, is_done, carry
-    return ops.while_loop(is_running, step, variables)[1]
+    return ops.while_loop(is_running, step, variables)
 
 
 def restore_shapes(new, old):

@@ -1,11 +1,12 @@
 """Sampling with temperature, top-k and top-p."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import keras
 from keras import ops
 
+from tfx_transformer.backend import gather
 from tfx_transformer.checks import check_fraction, check_positive, check_whole
 from tfx_transformer.decoding.constraints import is_allowed
 from tfx_transformer.decoding.decoder import Decoder
@@ -78,11 +79,11 @@ class SamplingDecoder(Decoder):
 
     def search(self, call):
         shape = (call.num_rows, call.max_length)
-        uniform = keras.random.uniform(shape, dtype="float32", seed=self.seed)
+        random = keras.random.uniform(shape, dtype="float32", seed=self.seed)
         return decode_rows(
             self,
-            call,
-            lambda allowed, index: self.choose(allowed, ops.take(uniform, index, axis=1)),
+            replace(call, random=random),
+            lambda call, allowed, index: self.choose(allowed, gather(call.random, index, axis=1)),
         )
 
     def choose(self, allowed, uniform):

@@ -16,10 +16,11 @@ def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=No
 
     The inputs are those of the model without the target; `limit` and `prefix` are as in `Decoder`.
     Tokens of the prefix before the first PAD of any row are read in one pass. With `grow`
-    caches grow with the tokens, which is faster but not possible with XLA.
+    caches grow with the tokens and sentences that are done leave the batch, which is faster but
+    not possible with XLA.
     """
     values = [(variable, ops.copy(variable)) for variable in model.variables]
-    options = {"limit": limit, "prefix": prefix}
+    options = {"limit": limit, "prefix": prefix, "compact": grow}
     if prefix is not None:
         options["num_known"] = count_known(prefix, max_length if limit is None else limit)
     with keras.StatelessScope(state_mapping=values) as scope:  # reads each variable only once
