@@ -86,7 +86,7 @@ class RecurrentModel(BaseModel):
         ]
 
     def initial_state(self, inputs, max_length, grow=False):
-        """State of decoding; the size of a recurrent state depends on no length."""
+        """State of decoding; its size depends on no length, and nothing in it grows."""
         constant, carry = self.encode(inputs)
         return {"constant": constant, "carry": carry}
 

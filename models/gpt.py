@@ -103,7 +103,8 @@ class GPT(BaseModel):
     def initial_state(self, inputs, max_length, grow=False):
         """State of decoding: empty caches of `max_length` tokens for each of the B rows of inputs.
 
-        The values of the inputs are not used: the decoder reads the prompt, its prefix.
+        The values of the inputs are not used: the decoder reads the prompt, its prefix. With `grow`
+        the caches grow with the tokens; see `Attention.empty_cache`.
         """
         if isinstance(max_length, int) and max_length > self.max_length:
             raise ValueError(

@@ -214,7 +214,10 @@ class Transformer(BaseModel):
         return y + ops.cast(self.bias, y.dtype) if self.output_bias else y
 
     def initial_state(self, inputs, max_length, grow=False):
-        """State of decoding: the encoded source, and empty caches of `max_length` tokens."""
+        """State of decoding: the encoded source, and empty caches of `max_length` tokens.
+
+        With `grow` the caches grow with the tokens; see `Attention.empty_cache`.
+        """
         source = inputs["source"]
         memory, mask, _ = self.encode(source)
         batch_size = ops.shape(source)[0]
