@@ -85,8 +85,8 @@ class RecurrentModel(BaseModel):
             for i in range(self.depth)
         ]
 
-    def initial_state(self, inputs, max_length, grow=False):
-        """State of decoding; its size depends on no length, and nothing in it grows."""
+    def initial_state(self, inputs, max_length):
+        """State of decoding; the size of a recurrent state does not depend on `max_length`."""
         constant, carry = self.encode(inputs)
         return {"constant": constant, "carry": carry}
 

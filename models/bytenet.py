@@ -160,7 +160,7 @@ class ByteNet(BaseModel):
         x = self.drop(ops.relu(x), training=training)
         return apply_dense(self.head, x), new_caches
 
-    def initial_state(self, inputs, max_length, grow=False):
+    def initial_state(self, inputs, max_length):
         """State of decoding: `max_length` columns of the source, and the convolutions' inputs.
 
         A language model does not use the values of the inputs (B, …): the decoder reads the

@@ -190,7 +190,7 @@ class ConvSeq2Seq(BaseModel):
         logits = self.target_embedding.logits(x) if tied else apply_dense(self.head, x)
         return logits, maps, new_caches
 
-    def initial_state(self, inputs, max_length, grow=False):
+    def initial_state(self, inputs, max_length):
         """State of decoding: the encoded source, and the last inputs of each convolution.
 
         Its size does not depend on `max_length`, which must not exceed the model's positions.

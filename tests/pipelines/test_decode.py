@@ -25,7 +25,7 @@ class FixedModel:
         self.weight = keras.Variable(6.0)
         self.variables = [self.weight]
 
-    def initial_state(self, inputs, max_length, grow):
+    def initial_state(self, inputs, max_length):
         self.max_length = max_length
         return {"constant": {"target": ops.take(TARGETS, inputs["row"], axis=0)}, "carry": {}}
 
@@ -48,19 +48,21 @@ def test_each_row_is_decoded_up_to_its_end(decoder):
 
 @pytest.mark.parametrize("decoder", ["greedy", {"kind": "beam", "width": 3, "n_best": 3}])
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary"])
-def test_caches_that_grow_give_the_same(decoder, position):
+def test_a_batch_that_shrinks_and_caches_that_grow_give_the_same(decoder, position):
     model = create_model("transformer", "test", vocab_size=VOCAB_SIZE, position=position)
     decoder, source = DECODERS.make(decoder), tf.constant([[5, 6, 7, 8], [8, END, PAD, PAD]])
     prefix = tf.constant([[4, 5, 6], [7, 8, PAD]])  # the first token is read in one pass
 
-    def run(source, grow):
-        return decode(model, decoder, {"source": source}, tf.shape(source)[0], 7, 6, prefix, grow)
+    def run(source, compact):
+        return decode(
+            model, decoder, {"source": source}, tf.shape(source)[0], 7, 6, prefix, compact
+        )
 
     spec = tf.TensorSpec([None, None], tf.int32)
     fixed = graph(lambda source: run(source, False), spec)(source)
-    grown = sequential(lambda source: run(source, True), spec)(source)
-    np.testing.assert_array_equal(grown["tokens"], fixed["tokens"])
-    np.testing.assert_allclose(grown["score"], fixed["score"], atol=1e-5)
+    compact = sequential(lambda source: run(source, True), spec)(source)
+    np.testing.assert_array_equal(compact["tokens"], fixed["tokens"])
+    np.testing.assert_allclose(compact["score"], fixed["score"], atol=1e-5)
 
 
 def test_the_score_follows_the_current_weights():

@@ -69,7 +69,7 @@ class Captioner(ImagePipeline):
         """Image features (B, S, C) → captions, scores, subwords and attention weights."""
         length = tf.constant(self.max_length)
         inputs, batch_size = {"features": features}, tf.shape(features)[0]
-        decoded = decode(self.model, self.decoder, inputs, batch_size, length)
+        decoded = decode(self.model, self.decoder, inputs, batch_size, length, compact=True)
         tokens = decoded["tokens"]
         outputs = text_outputs(
             self.tokenizer, tokens[:, 0], self.tokenizer.decode(tokens), decoded["score"]

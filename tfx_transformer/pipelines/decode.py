@@ -1,5 +1,6 @@
 """Runs a decoder on a model: model inputs in, token ids of the best sequences out."""
 
+import inspect
 from dataclasses import replace
 from typing import Any
 
@@ -11,20 +12,22 @@ from tfx_transformer.data.text.tokenizer import END, PAD, START
 from tfx_transformer.decoding import DECODERS, Decoder, SamplingDecoder
 
 
-def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=None, grow=False):
+def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=None, compact=False):
     """Decodes a batch → tokens (B, n_best, max_length), score and length (B, n_best).
 
     The inputs are those of the model without the target; `limit` and `prefix` are as in `Decoder`.
-    Tokens of the prefix before the first PAD of any row are read in one pass. With `grow`
-    caches grow with the tokens and sentences that are done leave the batch, which is faster but
-    not possible with XLA.
+    Tokens of the prefix before the first PAD of any row are read in one pass. With `compact`
+    sentences that are done leave the batch, and caches grow with the tokens in models that can
+    `grow` them: faster, but not possible with XLA.
     """
     values = [(variable, ops.copy(variable)) for variable in model.variables]
-    options = {"limit": limit, "prefix": prefix, "compact": grow}
+    options = {"limit": limit, "prefix": prefix, "compact": compact}
     if prefix is not None:
         options["num_known"] = count_known(prefix, max_length if limit is None else limit)
     with keras.StatelessScope(state_mapping=values) as scope:  # reads each variable only once
-        state = model.initial_state(inputs, max_length, grow)
+        can_grow = "grow" in inspect.signature(model.initial_state).parameters
+        grow = {"grow": compact} if can_grow else {}
+        state = model.initial_state(inputs, max_length, **grow)
         result = decoder(model.step, state, batch_size, max_length, START, END, PAD, **options)
     seed = getattr(decoder, "seed", None)
     if isinstance(seed, keras.random.SeedGenerator):  # the next call samples other tokens

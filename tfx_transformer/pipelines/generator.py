@@ -59,7 +59,7 @@ class Generator(Pipeline):
             tf.shape(prompt)[1] + max_length,
             length + max_length,
             prompt,
-            grow=True,
+            compact=True,
         )
         start, n_best = self.tokenizer.decode(prompt), self.tokenizer.decode(decoded["tokens"])
         size = tf.strings.length(n_best)

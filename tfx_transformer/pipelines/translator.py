@@ -132,8 +132,8 @@ class Translator(Pipeline):
         longest = tf.minimum(2 * tf.shape(source)[1] + 10, self.max_length)
         limit = tf.minimum(2 * length + 10, max_length)
         batch_size = tf.shape(source)[0]
-        inputs, grow = {"source": source}, not self.jit_compile
-        return decode(self.model, self.decoder, inputs, batch_size, longest, limit, grow=grow)
+        inputs, compact = {"source": source}, not self.jit_compile
+        return decode(self.model, self.decoder, inputs, batch_size, longest, limit, compact=compact)
 
     def _decode_padded(self, source, max_length):
         """As `_decode_ids`; for XLA with rows and length padded to powers of two."""
