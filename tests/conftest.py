@@ -15,6 +15,8 @@ import tensorflow as tf  # noqa: E402
 # Graphs run once in a test: to optimize them takes longer than to run them. The processes that
 # tests start, and so all exports that are loaded in a new process, run optimized graphs.
 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+# Small operations are faster in one thread, and the processes of pytest share the cores.
+tf.config.threading.set_intra_op_parallelism_threads(1)
 
 RUNS = (  # trained once for all tests, in one worker
     "run",
