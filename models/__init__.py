@@ -11,6 +11,7 @@ from tfx_transformer.models.bert import BERT
 from tfx_transformer.models.bytenet import ByteNet
 from tfx_transformer.models.conv_seq2seq import ConvSeq2Seq
 from tfx_transformer.models.gpt import GPT
+from tfx_transformer.models.memory_network import MemoryNetwork
 from tfx_transformer.models.mlp_mixer import MLPMixer
 from tfx_transformer.models.pixel_transformer import PixelTransformer
 from tfx_transformer.models.rnn_seq2seq import RNNSeq2Seq
@@ -28,6 +29,7 @@ MODELS = Registry(
         "bytenet": ByteNet,
         "conv_seq2seq": ConvSeq2Seq,
         "gpt": GPT,
+        "memory_network": MemoryNetwork,
         "mlp_mixer": MLPMixer,
         "pixel_transformer": PixelTransformer,
         "rnn_seq2seq": RNNSeq2Seq,

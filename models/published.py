@@ -53,6 +53,7 @@ PUBLISHED = {
         {"vocab_size": 50_257},
         {"small": 124_439_808, "medium": 354_823_168, "large": 774_030_080, "xl": 1_557_611_200},
     ),
+    "memory_network": Published("1503.08895", {"vocab_size": 177}),
     "mlp_mixer": Published(
         "2105.01601",
         CLASSES,

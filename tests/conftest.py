@@ -25,6 +25,7 @@ RUNS = (  # trained once for all tests, in one worker
     "language_run",
     "mask_run",
     "classify_text_run",
+    "answer_run",
 )
 LONG = ("tests/train", "tests/test_docs", "tests/test_readme", "tests/contracts/test_untrusted")
 TEXTS = ["red cat", "old big dog", "blue dog and red cat"] * 20
@@ -84,6 +85,12 @@ def items():
         "captioner": images,
         "classifier": images,
         "generator": ["the old", "", "a dog", "여우 and\n the"],
+        "question_answerer": [
+            ("The dog is red. The cat is old.", "Where is the dog?"),
+            ("", "Where?"),
+            ("A big cat!\n\nThe red dog left. So what? It is big.", ""),
+            ("여우.", "who"),
+        ],
         "text_classifier": texts,
         "translator": texts,
     }
@@ -176,6 +183,21 @@ def language_model():
         if "last_norm" not in weight.path:  # a random offset would always favor one character
             weight.assign(rng.normal(size=weight.shape))
     return model, tokenizer
+
+
+@pytest.fixture(scope="session")
+def question_answerer():
+    """Untrained: a memory network with random weights."""
+    from tfx_transformer.data.text.words import Words
+    from tfx_transformer.models import create_model
+    from tfx_transformer.pipelines import QuestionAnswerer
+
+    words = Words.of(["The red dog is old.", "where is a big cat left"], ["kitchen", "apple, milk"])
+    model = create_model("memory_network", "test", vocab_size=words.vocab_size, max_sentences=3)
+    rng = np.random.default_rng(4)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    return QuestionAnswerer(model, words)
 
 
 @pytest.fixture(scope="session")

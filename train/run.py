@@ -115,6 +115,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
             steps = min(recipe.eval_steps - step % recipe.eval_steps, recipe.steps - step)
             set_steps(model, execution := math.gcd(steps, recipe.steps_per_execution))
             wait.batches = accumulate * execution
+            task.adapt(model, log.read())
             start = time.perf_counter()
             history = model.fit(
                 distribute(strategy, partial(batches_from, step), accumulate, share.local_replicas),

@@ -19,6 +19,7 @@ IMAGES = RNG.normal(size=(3, 16, 16, 3)).astype("float32")
 PHOTOS = RNG.normal(size=(2, 32, 32, 3)).astype("float32")
 TOKENS = np.array([[1, 7, 8, 3], [1, 9, 5, 6]])
 SOURCE = np.array([[4, 5, 6, 2, 0], [4, 7, 2, 0, 0]])
+STORY = np.array([[[4, 5, 6], [7, 4, 0], [5, 9, 3]], [[4, 7, 2], [6, 8, 0], [0, 0, 0]]])
 TRANSLATE = {"source": SOURCE, "target": TOKENS}
 
 # options for the test variant, and inputs; tokens for step-by-step decoding have no padding
@@ -31,6 +32,7 @@ SAMPLES = {
     "bytenet": ({"vocab_size": 11}, TRANSLATE),
     "conv_seq2seq": ({"vocab_size": 11}, TRANSLATE),
     "gpt": ({"vocab_size": 11}, TOKENS),
+    "memory_network": ({"vocab_size": 11}, {"story": STORY, "question": TOKENS}),
     "mlp_mixer": ({"num_classes": 5}, IMAGES),
     "pixel_transformer": ({"num_classes": 5}, IMAGES),
     "rnn_seq2seq": (
@@ -178,6 +180,7 @@ ORDERED = [(name, {}) for name in KNOWN] + [
     ("bert", {"head": "classify", "num_classes": 3}),
     ("bytenet", {"block": "multiplicative"}),
     ("conv_seq2seq", {"tie": "all"}),
+    ("memory_network", {"tie": "layerwise"}),
     ("rnn_seq2seq", {"feed": "none", "readout": "combined", "bidirectional": True}),
     ("rnn_seq2seq", {"feed": "none", "attention": None}),
     ("show_attend_tell", {"attention": None}),

@@ -64,6 +64,9 @@ def inputs_of(pipeline, items):
     """Inputs for each signature of a pipeline; the signatures "serving_default" get the items."""
     name = "image" if pipeline.kind in ("captioner", "classifier") else "text"
     inputs = {"serving_default": {name: array(items)}}
+    if pipeline.columns:
+        columns = zip(pipeline.columns, zip(*items, strict=True), strict=True)
+        inputs = {"serving_default": {name: array(column) for name, column in columns}}
     if name == "image":
         size = pipeline.model.image_size
         inputs["images"] = {"image": np.full((2, size, size, 3), 0.5, "float32")}
@@ -98,9 +101,9 @@ def test_every_signature_gives_the_outputs_of_the_pipeline(tokenizer, items, req
         for signature, values in inputs.items():
             requests.append((folder, signature, values))
             expected.append(pipeline.signatures()[signature](*values.values()))
-        (key, _), *_ = inputs["serving_default"].items()
-        requests.append((folder, "serving_default", {key: tf.constant([], tf.string).numpy()}))
-        expected.append(pipeline.predict(tf.constant([], tf.string)))
+        empty = dict.fromkeys(inputs["serving_default"], tf.constant([], tf.string).numpy())
+        requests.append((folder, "serving_default", empty))
+        expected.append(pipeline.predict(*empty.values()))
         assert f"needs tensorflow-text: {TEXT_OPS[tokenizer]}" in inspect(folder)
         stored = json.loads((folder / "export.json").read_text("utf-8"))["options"].get("tokenizer")
         own = {"classifier": None, "wordpiece_classifier": "text"}

@@ -211,7 +211,12 @@ def test_every_kind_of_pipeline_is_served(kind, form, items, request, tmp_path):
     limits = ServingOptions(max_batch_size=2, batch_timeout=0.0)
     model = ServedModel(predictor, kind, limits=limits)
     assert model.kind == kind and model.options.keys() - {"tokenizer"} == pipeline.options().keys()
-    results = model.results(items[kind])
+    if pipeline.columns:
+        columns = zip(pipeline.columns, zip(*items[kind], strict=True), strict=True)
+        outputs = model.predict({name: list(column) for name, column in columns})
+        results = [pipeline.result.unpack(outputs, row) for row in range(len(items[kind]))]
+    else:
+        results = model.results(items[kind])
     expected = pipeline.results(items[kind])
     for ours, theirs in zip(results, expected, strict=True):
         is_text = isinstance(theirs.value, str)

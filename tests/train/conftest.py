@@ -19,6 +19,10 @@ from tfx_transformer.train.tasks.masked_language_model import (
     MaskedLanguageModelData,
     MaskedLanguageModelRecipe,
 )
+from tfx_transformer.train.tasks.question_answering import (
+    QuestionAnsweringData,
+    QuestionAnsweringRecipe,
+)
 from tfx_transformer.train.tasks.text_classification import (
     TextClassificationData,
     TextClassificationRecipe,
@@ -283,3 +287,42 @@ def classify_text_run(classify_text_recipe_of, tmp_path_factory):
     """The folder of a finished run, and its scores."""
     folder = tmp_path_factory.mktemp("run") / "animals"
     return folder, train(classify_text_recipe_of(), folder)
+
+
+@pytest.fixture(scope="session")
+def room_stories(tmp_path_factory):
+    """A file of 600 stories about who is in which room."""
+    path = tmp_path_factory.mktemp("stories") / "rooms.txt"
+    rng, lines = np.random.default_rng(0), []
+    for _ in range(600):
+        people = rng.permutation(["Mary", "John", "Sandra"])
+        rooms = rng.choice(["kitchen", "garden", "office"], 3)
+        for i, (person, room) in enumerate(zip(people, rooms, strict=True), 1):
+            lines.append(f"{i} {person} {rng.choice(['went', 'moved'])} to the {room}.")
+        fact = rng.integers(3)
+        lines.append(f"4 Where is {people[fact]}?\t{rooms[fact]}\t{fact + 1}")
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="session")
+def answer_recipe_of(room_stories):
+    """A recipe of a memory network, with some options changed."""
+    model = ModelOptions.of("memory_network", "test", dim=20, max_sentences=20, linear_start=True)
+
+    def make(**options):
+        return QuestionAnsweringRecipe(
+            data=QuestionAnsweringData(str(room_stories), test=str(room_stories), batch_size=32),
+            model=model,
+            optimizer=OptimizerOptions(learning_rate=0.02, schedule="constant", warmup_steps=10),
+            **{"steps": 160, "eval_steps": 40} | options,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def answer_run(answer_recipe_of, tmp_path_factory):
+    """The folder of a finished run, and its scores."""
+    folder = tmp_path_factory.mktemp("run") / "rooms"
+    return folder, train(answer_recipe_of(), folder)

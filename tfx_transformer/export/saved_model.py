@@ -8,6 +8,7 @@ Any op of tensorflow-text in the file makes it necessary to load. There is none 
 "core", nor with `ids_only`.
 """
 
+import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tfx_transformer.checks import check_choice
 from tfx_transformer.pipelines import PIPELINES
 from tfx_transformer.pipelines.base import Pipeline, Predictor
 from tfx_transformer.pipelines.decode import decoder_options
-from tfx_transformer.serving.tensorflow_serving import TEXT, write_warm_up
+from tfx_transformer.serving.tensorflow_serving import TEXT, TEXTS, write_warm_up
 from tfx_transformer.untrusted import reading
 
 KINDS = tuple(PIPELINES)
@@ -37,7 +38,7 @@ Run this in the folder of this file; it needs TensorFlow, not the package that w
 import tensorflow as tf{imports}
 
 model = tf.saved_model.load(".")
-outputs = model.signatures["serving_default"]({argument}=tf.constant({example}))
+outputs = model.signatures["serving_default"]({arguments})
 for name, value in outputs.items():
     print(name, value.numpy())
 ```
@@ -95,11 +96,13 @@ def write(pipeline: Pipeline, folder: Path, ids_only: bool = False, tokenizer: s
     if ids_only:
         write_tokenizers(pipeline, folder / "tokenizer")
     write_warm_up(folder, signatures, example_ids(pipeline))
-    (argument,) = signatures["serving_default"].input_signature
-    example, note = describe_input(pipeline, ids_only)
+    names = [argument.name for argument in signatures["serving_default"].input_signature]
+    examples, note = describe_input(pipeline, ids_only)
+    pairs = zip(names, examples, strict=True)
+    arguments = ", ".join(f"{name}=tf.constant({example})" for name, example in pairs)
     needs_text = bool(text_ops(folder))
     imports = "\nimport tensorflow_text  # registers the ops of the tokenizer" * needs_text
-    usage = USAGE.format(imports=imports, argument=argument.name, example=example, note=note)
+    usage = USAGE.format(imports=imports, arguments=arguments, note=note)
     return describe_decoder(pipeline) + usage
 
 
@@ -117,27 +120,33 @@ def describe_decoder(pipeline: Pipeline) -> str:
 
 
 def example_ids(pipeline: Pipeline) -> list[int]:
-    """Token ids of a text with its ends; none for images."""
+    """Token ids of a text with its ends; none for images and stories."""
     if hasattr(pipeline, "source_tokenizer"):
         return [7, 8, 9, pipeline.source_tokenizer.end_id]
-    if hasattr(pipeline, "tokenizer"):
+    if hasattr(pipeline, "tokenizer") and not pipeline.columns:
         return [pipeline.tokenizer.start_id, 7, 8, 9, pipeline.tokenizer.end_id]
     return []
 
 
-def describe_input(pipeline: Pipeline, ids_only: bool) -> tuple[str, str]:
-    """An example of the input in Python, and what is done to it."""
+def describe_input(pipeline: Pipeline, ids_only: bool) -> tuple[list[str], str]:
+    """An example of each input in Python, and what is done to them."""
     options = pipeline.options()
     if ids_only:
         first, *_, last = ids = example_ids(pipeline)
         ends = f"{last} last" if first == 7 else f"{first} first and {last} last"
         note = f"Token ids, those of the files in the folder tokenizer: {ends}, padded with 0."
-        return str([ids]), note
+        return [str([ids])], note
+    if pipeline.columns:
+        note = (
+            "UTF-8 strings. The sentences of a story end with a full stop or a line; of more than "
+            f"{pipeline.model.max_sentences} only the last are read: see `truncated`."
+        )
+        return [json.dumps([TEXTS[name]]) for name in pipeline.columns], note
     if "image_size" not in options:
         note = "UTF-8 strings."
         if options.get("max_length"):
             note += f" Longer ones than {options['max_length']} tokens are cut: see `truncated`."
-        return f'["{TEXT}"]', note
+        return [f'["{TEXT}"]'], note
     size = options["image_size"]
     rule = RESIZE[options.get("resize", "crop")].format(ratio=options["crop_ratio"])
     note = (
@@ -146,7 +155,7 @@ def describe_input(pipeline: Pipeline, ids_only: bool) -> tuple[str, str]:
         f"signature `images` takes float pixels of that size in the range 0 to 1 instead. "
         "`is_readable` is false for files that are not images."
     )
-    return '[open("photo.jpg", "rb").read()]', note
+    return ['[open("photo.jpg", "rb").read()]'], note
 
 
 def write_tokenizers(pipeline: Pipeline, folder: Path) -> None:
@@ -163,14 +172,18 @@ class ExportedPipeline(Predictor):
     """A SavedModel that is called like the pipeline it was exported from."""
 
     def __init__(self, folder: Path, kind: str, options: dict[str, Any]):
-        self.kind, self.options, self.result = kind, options, PIPELINES[kind].result
+        self.kind, self.options = kind, options
+        self.result, self.columns = PIPELINES[kind].result, PIPELINES[kind].columns
         if text_ops(folder):
             import tensorflow_text  # noqa: F401  # registers them
         self.loaded = tf.saved_model.load(str(folder))
         self.signatures = self.loaded.signatures
 
-    def predict(self, batch):
-        return self.signatures["serving_default"](tf.constant(batch))
+    def predict(self, *batch):
+        function = self.signatures["serving_default"]
+        if self.columns:
+            return function(**dict(zip(self.columns, map(tf.constant, batch), strict=True)))
+        return function(tf.constant(*batch))
 
 
 load = ExportedPipeline

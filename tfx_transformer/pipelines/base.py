@@ -81,38 +81,44 @@ class Predictor:
         kind: what it is, a name in PIPELINES.
         predict: a batch of items (B,) → named tensors with a row for each item.
         result: the class of the results, with `unpack` and `value`.
+        columns: if an item is a tuple of several strings, their names; `predict` takes an array
+            (B,) of each.
     """
 
     kind: str
     predict: Callable
     result: Any
+    columns: tuple[str, ...] = ()
 
     def __call__(self, inputs, batch_size: int = 64):
         """One item (a string or bytes) gives one result, a list of items gives a list."""
-        is_single = isinstance(inputs, str | bytes)
+        is_single = isinstance(inputs, tuple if self.columns else str | bytes)
         results = self.results([inputs] if is_single else inputs, batch_size)
         values = [result.value for result in results]
         return values[0] if is_single else values
 
     def results(
-        self, items: Iterable[str | bytes], batch_size: int = 64, progress: str | None = None
+        self, items: Iterable[Any], batch_size: int = 64, progress: str | None = None
     ) -> list[Any]:
         """Detailed results, in the order of the items; items of similar length share a batch.
 
         Args:
-            items: strings or bytes.
+            items: strings or bytes, or tuples of them as in `columns`.
             batch_size: items that are computed together.
             progress: label of a progress bar on a terminal; None shows none.
         """
         check_positive(batch_size=batch_size)
-        items = list(items)
-        order = sorted(range(len(items)), key=lambda i: len(items[i]))
+        items = [item if self.columns else (item,) for item in items]
+        for item in items:
+            if self.columns and not (isinstance(item, tuple) and len(item) == len(self.columns)):
+                raise ValueError(f"an item must be ({', '.join(self.columns)}); got {item!r:.80}")
+        order = sorted(range(len(items)), key=lambda i: len(items[i][0]))
         done: dict[int, Any] = {}
         with tqdm(total=len(items), desc=progress, disable=None if progress else True) as bar:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
-                batch = [to_bytes(items[i]) for i in rows]
-                outputs = self.predict(np.array(batch, dtype=object))
+                batch = [[to_bytes(part) for part in items[i]] for i in rows]
+                outputs = self.predict(*np.array(batch, dtype=object).T)
                 arrays = {name: value.numpy() for name, value in outputs.items()}
                 done |= {i: self.result.unpack(arrays, row) for row, i in enumerate(rows)}
                 bar.update(len(rows))

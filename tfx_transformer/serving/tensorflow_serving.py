@@ -19,6 +19,11 @@ from tfx_transformer.serving.options import ServingOptions
 
 RELEASE = "2.19.1"  # of TensorFlow Serving; a test compares its ops with those of exports
 TEXT = "Good morning."
+TEXTS = {  # examples by the name of an input
+    "text": TEXT,
+    "story": "Mary went to the kitchen. John went to the garden.",
+    "question": "Where is Mary?",
+}
 WARM_UP_ROWS = (1, 8)
 MODELS = "models.config"
 BATCHING = "batching_parameters.txt"
@@ -57,18 +62,22 @@ def write_warm_up(folder: Path, signatures: dict[str, Any], token_ids: list[int]
     path.parent.mkdir()
     with tf.io.TFRecordWriter(str(path)) as writer:
         for name, function in signatures.items():
-            spec, *others = function.input_signature
-            for tensor in () if others else example_tensors(spec, token_ids):
+            specs = function.input_signature
+            if not all(spec.shape.rank for spec in specs):
+                continue
+            examples = [example_tensors(spec, token_ids) for spec in specs]
+            for tensors in zip(*examples, strict=True):
                 log = PredictionLog()
                 log.predict_log.request.model_spec.signature_name = name
-                log.predict_log.request.inputs[spec.name].CopyFrom(tensor)
+                for spec, tensor in zip(specs, tensors, strict=True):
+                    log.predict_log.request.inputs[spec.name].CopyFrom(tensor)
                 writer.write(log.SerializeToString())
 
 
 def example_tensors(spec: tf.TensorSpec, token_ids: list[int]) -> Iterator[Any]:
     """Values of an input as protos: short and long texts, or a small image; few and many rows."""
-    if spec.name == "text":
-        examples: list[Any] = [TEXT, " ".join([TEXT] * 8)]
+    if spec.name in TEXTS:
+        examples: list[Any] = [TEXTS[spec.name], " ".join([TEXTS[spec.name]] * 8)]
     elif spec.dtype == tf.string:
         examples = [tf.io.encode_png(tf.zeros([64, 64, 3], tf.uint8)).numpy()]
     else:

@@ -14,6 +14,7 @@ from tfx_transformer.train.tasks.captioning import CaptioningRecipe
 from tfx_transformer.train.tasks.classification import ClassificationRecipe
 from tfx_transformer.train.tasks.language_model import LanguageModelRecipe
 from tfx_transformer.train.tasks.masked_language_model import MaskedLanguageModelRecipe
+from tfx_transformer.train.tasks.question_answering import QuestionAnsweringRecipe
 from tfx_transformer.train.tasks.text_classification import TextClassificationRecipe
 from tfx_transformer.train.tasks.translation import TranslationRecipe
 
@@ -22,6 +23,7 @@ TASKS: dict[str, type[Recipe]] = {
     "classification": ClassificationRecipe,
     "language_model": LanguageModelRecipe,
     "masked_language_model": MaskedLanguageModelRecipe,
+    "question_answering": QuestionAnsweringRecipe,
     "text_classification": TextClassificationRecipe,
     "translation": TranslationRecipe,
 }

@@ -98,6 +98,9 @@ class Task(abc.ABC):
         own = self.recipe.model
         return create_model(own.name, own.variant, **dict(defaults) | own.options | options)
 
+    def adapt(self, model, records: list[dict[str, Any]]) -> None:  # noqa: B027
+        """May change the model before each interval of training, by the metrics so far."""
+
     @abc.abstractmethod
     def evaluator(self, model) -> "Evaluator":
         """What scores the model during training."""
