@@ -17,8 +17,12 @@ _NAMES = {
     "text.masking": ("MaskedBatches",),
     "text.pair_batches": ("PairBatches", "append_end", "shift"),
     "text.pairs": ("Pairs", "load_pairs"),
+    "text.stories": ("Stories", "load_stories"),
+    "text.story_batches": ("StoryBatches",),
+    "text.story_world": ("Question",),
     "text.tokenizer": ("END", "PAD", "START", "UNK", "Tokenizer", "train_tokenizer"),
     "text.wordpiece": ("WordPiece",),
+    "text.words": ("Words",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
