@@ -24,6 +24,6 @@ RECIPE = QuestionAnsweringRecipe(
     optimizer=OptimizerOptions(
         learning_rate=5e-3, schedule="cosine", warmup_steps=100, clip_norm=40 / 32
     ),
-    steps=8000,
+    steps=10_000,
     eval_steps=500,
 )
