@@ -1,4 +1,4 @@
-"""How many layers or steps lie between two positions: counted in LSTM, ConvS2S, ByteNet, Transformer.
+"""Layers or steps between two positions, counted in LSTM, ConvS2S, ByteNet and Transformer.
 
     python benchmarks/claims/path_length.py [--picture docs/pictures/path_length.png]
 
