@@ -1,7 +1,8 @@
 """Load on a server: throughput, latency under load, overload, memory, and the cost of HTTP.
 
     python benchmarks/serving.py a=FOLDER b=FOLDER --texts test.en --images photos/
-    python benchmarks/serving.py translator=FOLDER --texts test.en --engine ray
+    python benchmarks/serving.py a=FOLDER --texts test.en --engine ray --serve "--replicas 2"
+    python benchmarks/serving.py digits=FOLDER --images photos/ --only http
 
 Starts `tfx-transformer serve` on the loopback and sends requests of one row, over connections that
 stay open. For each model, in this order:
@@ -10,7 +11,8 @@ stay open. For each model, in this order:
     closed     32 clients, the same
     70 %       requests at random moments (open loop), 0.7 of the rate of `closed`
     200 %      the same with 2.0 of it, for `--minutes`: answers or refusals, none late
-    bare       the SavedModel's function alone, in a process without a server
+    http       one client as in `alone`, and after each request the same row by the SavedModel's
+               function in a process without a server; the difference is what the server costs
 
 `answered` are the requests with a result; all others were refused with 429 or 503.
 """
@@ -28,18 +30,16 @@ import urllib.request
 from pathlib import Path
 
 CLIENTS = 32
+WARM, CALLS = 50, 500  # requests that are not and are measured, for the cost of HTTP
 PORT = 8601
 BARE = """
-import base64, json, sys, time, statistics
+import base64, sys, time
 import tensorflow as tf, tensorflow_text
 signature = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
-rows = [base64.b64decode(line) for line in sys.stdin]
-times = []
-for row in rows[:20] + rows:
-    start = time.perf_counter()
+for line in sys.stdin:
+    row, start = base64.b64decode(line), time.perf_counter()
     {name: value.numpy() for name, value in signature(tf.constant([row])).items()}
-    times.append(time.perf_counter() - start)
-print(statistics.median(times[20:]))
+    print(time.perf_counter() - start, flush=True)
 """
 
 
@@ -73,12 +73,12 @@ async def closed_loop(path, bodies, clients: int, seconds: float) -> list[tuple[
 async def open_loop(path, bodies, rate: float, seconds: float) -> list[tuple[int, float]]:
     """Requests at random moments, whether or not the last ones are answered."""
     results: list[tuple[int, float]] = []
-    free: list = []
+    free: list = []  # connections
     rng, tasks = random.Random(0), set()
 
     async def send(body):
-        connection = free.pop() if free else await asyncio.open_connection("127.0.0.1", PORT)
         start = time.perf_counter()
+        connection = free.pop() if free else await asyncio.open_connection("127.0.0.1", PORT)
         try:
             results.append(await asyncio.wait_for(post(connection, path, body), 120))
             free.append(connection)
@@ -142,11 +142,24 @@ def wait_until_ready(process: subprocess.Popen) -> None:
     raise SystemExit("the server did not start")
 
 
-def bare_ms(folder: str, rows: list[bytes]) -> float:
-    lines = "\n".join(base64.b64encode(row).decode() for row in rows)
-    command = [sys.executable, "-c", BARE, folder]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
-    return 1000 * float(done.stdout)
+async def http_cost(path, bodies, rows, folder: str) -> dict[str, float]:
+    """Medians in milliseconds of requests and of the function alone, one after the other."""
+    command, pipe = [sys.executable, "-c", BARE, folder], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+    connection, served, bare = await asyncio.open_connection("127.0.0.1", PORT), [], []
+    for i in range(WARM + CALLS):
+        status, seconds = await post(connection, path, bodies[i % len(rows)])
+        print(base64.b64encode(rows[i % len(rows)]).decode(), file=process.stdin, flush=True)
+        bare.append(1000 * float(process.stdout.readline()))
+        served.append(1000 * seconds)
+        if status != 200:
+            raise SystemExit(f"a request failed with {status}")
+    process.stdin.close()
+    process.wait()
+    served, bare = served[WARM:], bare[WARM:]
+    both = {"bare_ms": statistics.median(bare), "request_ms": statistics.median(served)}
+    both["cost_ms"] = statistics.median(x - y for x, y in zip(served, bare, strict=True))
+    return {name: round(value, 2) for name, value in both.items()}
 
 
 def requests(kind: str, args) -> tuple[str, list[bytes], list[bytes]]:
@@ -172,6 +185,9 @@ async def measure(name: str, folder: str, process, args) -> None:
         print(f"  {case:<8}", json.dumps(figures), flush=True)
         return figures
 
+    if args.only == "http":
+        show("http", await http_cost(path, bodies, rows, folder))
+        return
     await closed_loop(path, bodies, 4, 3)
     alone = show("alone", summary(await closed_loop(path, bodies, 1, args.seconds), args.seconds))
     full = summary(await closed_loop(path, bodies, CLIENTS, args.seconds), args.seconds)
@@ -181,11 +197,8 @@ async def measure(name: str, folder: str, process, args) -> None:
     show("70 %", most | {"p99_per_p50": round(most["p99_ms"] / most["p50_ms"], 2)})
     rate = 2.0 * full["per_second"]
     show("200 %", await overload(path, bodies, rate, args.minutes, process))
-    if (Path(folder) / "saved_model.pb").exists() and not args.no_bare:
-        process.terminate()  # the last model: the bare function gets both cores
-        process.wait()
-        bare = bare_ms(folder, rows[:100])
-        show("bare", {"ms": round(bare, 2), "http_ms": round(alone["p50_ms"] - bare, 2)})
+    if (Path(folder) / "saved_model.pb").exists() and args.only is None:
+        show("http", await http_cost(path, bodies, rows, folder))
 
 
 def main() -> None:
@@ -195,7 +208,7 @@ def main() -> None:
     parser.add_argument("--images", help="folder with .jpg files")
     parser.add_argument("--seconds", type=float, default=20, help="of each case")
     parser.add_argument("--minutes", type=float, default=1, help="of the overload")
-    parser.add_argument("--no-bare", action="store_true", help="leave out the bare function")
+    parser.add_argument("--only", choices=["load", "http"], help="these cases only")
     parser.add_argument("--engine", choices=["local", "ray"], default="local")
     parser.add_argument("--serve", default="", help="more options of the server")
     args = parser.parse_args()

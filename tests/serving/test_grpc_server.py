@@ -6,7 +6,6 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import grpc
 import numpy as np
@@ -28,10 +27,8 @@ from tfx_transformer.serving import errors
 from tfx_transformer.serving.grpc_server import create_grpc_server
 from tfx_transformer.serving.metrics import Metrics
 from tfx_transformer.serving.options import ServingOptions
-from tfx_transformer.serving.repository import Repository
 from tfx_transformer.serving.server import serve
 
-ROOT = Path(__file__).parents[2]
 STATUS = grpc.StatusCode
 FINISHED = 10  # seconds after which a test gives up
 
@@ -469,19 +466,3 @@ def test_stopping_ends_calls_in_progress_and_refuses_new_ones(start):
     repository.model.release.set()
     assert tf.make_ndarray(call.result(FINISHED).outputs["text"]).tolist() == [b"WAIT"]
     assert stopped.wait(FINISHED)
-
-
-def test_the_client_of_the_guide_translates_with_a_real_model(translator, tmp_path, capsys):
-    options = ServingOptions(warm_up=False, deadline=200)
-    repository = Repository({"translator": tmp_path}, options, load=lambda folder: translator)
-    repository.start()
-    assert repository.wait(200)
-    server = create_grpc_server(repository, options)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    page = (ROOT / "docs/guides/serving.md").read_text()
-    program = page.split("```py\n")[1].split("```")[0].replace("8500", str(port))
-    exec(program.replace("timeout=10", "timeout=200"), {})
-    assert capsys.readouterr().out == translator("in 3 weeks") + "\n"
-    server.stop(FINISHED).wait()
-    repository.close()

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
 
 from tfx_transformer.export import export
 from tfx_transformer.serving.app import create_app
@@ -36,10 +35,8 @@ get, post = functools.partial(httpx.get, timeout=60), functools.partial(httpx.po
 @pytest.fixture
 def running(repository):
     """A server in a thread, with fake models: its address and itself."""
-    app = create_app(repository, ServingOptions(deadline=5, max_body=0.1))
-    server = DrainingServer(
-        uvicorn.Config(app, log_config=None, lifespan="off", ws="none"), app.state.active
-    )
+    options = ServingOptions(deadline=5, max_body=0.1)
+    server = DrainingServer(create_app(repository, options), options)
     listener = listen("127.0.0.1", 0)
     address = f"http://{show_address(listener)}"
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -128,6 +125,19 @@ def test_a_text_is_not_generated_for_a_client_that_left(running, repository, wai
     count = len(made)
     time.sleep(0.1)
     assert len(made) <= count + 1 < 1000
+
+
+def test_an_idle_connection_lives_longer_than_proxies_reuse_theirs(running):
+    """Otherwise a request can meet the end of its connection: nginx reuses it for 60 s."""
+    address, server = running
+    assert server.config.timeout_keep_alive > 60
+    server.config.timeout_keep_alive = 0.1
+    host, port = address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200 OK" in connection.recv(1000)
+        while connection.recv(1000):
+            pass  # the server closes the idle connection
 
 
 def test_the_rest_of_a_large_body_is_not_read(running):
@@ -246,19 +256,17 @@ def test_batches_are_counted(server):
     assert 'serving_queue{model="translator"} 0.0' in text
 
 
-def test_grpc_answers_too(server):
-    import grpc
-    import tensorflow as tf
-    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+def test_the_grpc_client_of_the_guide_gets_the_same_translation(server, capsys):
+    page = (ROOT / "docs/guides/serving.md").read_text()
+    program = page.split("```py\n")[1].split("```")[0].replace("8500", str(server.grpc_port))
+    exec(program.replace("timeout=10", "timeout=60"), {})
+    answer = post(f"{server.address}/translate", json={"text": "in 3 weeks"})
+    assert capsys.readouterr().out == answer.json()["translations"][0]["text"] + "\n"
 
-    request = predict_pb2.PredictRequest()
-    request.model_spec.name = "translator"
-    request.inputs["text"].CopyFrom(tf.make_tensor_proto(["red cat"]))
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        text = tf.make_ndarray(stub.Predict(request, timeout=60).outputs["text"])[0].decode()
-    answer = post(f"{server.address}/translate", json={"text": "red cat"})
-    assert answer.json()["translations"][0]["text"] == text
+
+def test_pages_of_other_names_cannot_call_the_server(server):
+    answer = get(f"{server.address}/models", headers={"Host": f"evil.example:{server.port}"})
+    assert answer.status_code == 403 and "Host" in answer.json()["error"]
 
 
 def curl_lines():

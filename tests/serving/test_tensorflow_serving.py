@@ -64,7 +64,7 @@ def test_batches_have_the_sizes_of_our_own_server(tmp_path):
     add_version(tmp_path, "b/1")
     assert (tmp_path / "batching_parameters.txt").read_text().splitlines() == [
         "max_batch_size { value: 32 }",
-        "batch_timeout_micros { value: 2000 }",
+        "batch_timeout_micros { value: 0 }",
         "max_enqueued_batches { value: 8 }",
         *(f"allowed_batch_sizes: {size}" for size in (1, 2, 4, 8, 16, 32)),
     ]

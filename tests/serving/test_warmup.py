@@ -9,16 +9,22 @@ import pytest
 
 from tfx_transformer.export import export
 from tfx_transformer.pipelines import Classifier, Translator
+from tfx_transformer.serving.batching import TEXT_BYTES
 from tfx_transformer.serving.model import ServedModel
 from tfx_transformer.serving.warmup import sample
 
 
-def test_all_batch_sizes_of_all_groups_are_run(serve, toy):
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_batches_of_all_groups_are_run(is_compiled, serve, toy):
+    """With XLA of all sizes that batches have, otherwise with one row, and once the largest."""
+    toy.options["jit_compile"] = is_compiled
     model = serve(max_batch_size=5)
     seen = []
     model.warm_up(lambda done, total: seen.append((done, total)))
-    shapes = {(len(batch), len(batch[0]) // 128) for batch in toy.batches}
-    assert {(size, group) for size in (1, 2, 4, 5) for group in (0, 2, 4)} - {(1, 0)} <= shapes
+    shapes = {(len(batch), np.searchsorted(TEXT_BYTES, len(batch[0]))) for batch in toy.batches}
+    sizes = (1, 2, 4, 5) if is_compiled else (1,)
+    expected = {(size, group) for size in sizes for group in range(6)} | {(5, 0)}
+    assert shapes | {(1, 0)} == expected
     assert seen == [(i, seen[0][1]) for i in range(seen[0][1] + 1)]
 
 

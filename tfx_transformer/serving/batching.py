@@ -1,7 +1,7 @@
 """Batches: calls of a function at the same time are computed together, by a kernel of TensorFlow.
 
-The kernel, which TensorFlow Serving uses too, concatenates the rows of waiting calls, pads them to
-an allowed batch size, runs the function once and returns to each call its own rows.
+The kernel, which TensorFlow Serving uses too, concatenates the rows of waiting calls, pads them if
+the function is compiled, runs the function once and returns to each call its own rows.
 `tf.nondifferentiable_batch_function` is a wrapper of it which names the queue after a node of the
 graph, so that two models could share one; here every queue has a name.
 
@@ -23,7 +23,7 @@ from tfx_transformer.serving.errors import TooLarge
 from tfx_transformer.serving.options import ServingOptions
 
 NUM_THREADS = min(max(2, (os.cpu_count() or 1) // 2), 8)  # batches of one model at the same time
-TEXT_BYTES = (64, 256)  # longest texts of the groups; the last group has no limit
+TEXT_BYTES = (48, 64, 96, 128, 256)  # longest texts of the groups; the last one has no limit
 MIN_WIDTH, MAX_WIDTH = 16, 512  # of token ids, for a model that states no length
 _numbers = itertools.count()
 
@@ -37,6 +37,7 @@ class BatchedFunction:
         owner: functions of the same owner share threads.
         queues: only calls of the same queue share a batch.
         options: sizes and times of batches.
+        pad: whether batches are padded to the allowed sizes: for XLA, which compiles each size.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class BatchedFunction:
         owner: str,
         queues: Sequence[Hashable],
         options: ServingOptions,
+        pad: bool = False,
     ):
         self.inputs = inputs
         self.outputs: list[str] = []
@@ -74,7 +76,7 @@ class BatchedFunction:
                 batch_timeout_micros=round(1000 * options.batch_timeout),
                 Tout=[x.dtype for x in computation.outputs],
                 max_enqueued_batches=options.max_waiting,
-                allowed_batch_sizes=options.allowed_batch_sizes,
+                allowed_batch_sizes=options.allowed_batch_sizes if pad else [],
                 shared_name=f"batches of {owner}, {options}",  # threads with these options
                 batching_queue=queue,
                 enable_large_batch_splitting=False,

@@ -87,6 +87,7 @@ class ServedModel:
         functions = concrete_functions(predictor)
         self.signatures = {name: read_signature(f) for name, f in functions.items()}
         self._functions = {name: by_name(function) for name, function in functions.items()}
+        self.is_compiled = bool(self.options.get("jit_compile"))  # by XLA, for each shape
         self.max_tokens = max_tokens(self)
         self.lengths = {
             name: Lengths(signature.inputs, self.max_tokens or self.options.get("max_length"))
@@ -94,7 +95,12 @@ class ServedModel:
         }
         self._batched = {
             key: BatchedFunction(
-                self._functions[key], signature.inputs, name, self.lengths[key].groups, self.limits
+                self._functions[key],
+                signature.inputs,
+                name,
+                self.lengths[key].groups,
+                self.limits,
+                pad=self.is_compiled,
             )
             for key, signature in self.signatures.items()
             if signature.is_batched
@@ -288,7 +294,7 @@ def max_tokens(model: ServedModel) -> int:
     The model itself truncates at its own length.
     """
     limit, own = model.limits.max_length, model.options.get("max_length") or 0
-    if not model.options.get("jit_compile") or "ids" not in model.signatures or not limit < own:
+    if not model.is_compiled or "ids" not in model.signatures or not limit < own:
         return 0
     if limit and PIECES not in model.signatures:
         raise ValueError(f"max_length must be 0 for an export without pieces; got {limit}")

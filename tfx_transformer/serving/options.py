@@ -16,7 +16,8 @@ class ServingOptions:
 
     Args:
         max_batch_size: maximum number of rows that are computed together.
-        batch_timeout: milliseconds that a request waits for others to share its batch.
+        batch_timeout: milliseconds that a request waits for others to share its batch; those that
+            arrive while all threads compute share one in any case.
         max_waiting: maximum number of requests that wait or are computed; more are refused.
         max_rows: maximum number of rows of one request.
         max_body: maximum size of a request in megabytes.
@@ -29,7 +30,7 @@ class ServingOptions:
     """
 
     max_batch_size: int = 32
-    batch_timeout: float = 2.0
+    batch_timeout: float = 0.0
     max_waiting: int = 256
     max_rows: int = 256
     max_body: float = 32.0
@@ -53,7 +54,7 @@ class ServingOptions:
 
     @property
     def allowed_batch_sizes(self) -> list[int]:
-        """Powers of two below the maximum, and the maximum: batches are padded to these."""
+        """Powers of two below the maximum, and the maximum: with XLA batches have these sizes."""
         sizes = [2**i for i in range(self.max_batch_size.bit_length())]
         return sorted(
             {*(size for size in sizes if size < self.max_batch_size), self.max_batch_size}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from tfx_transformer.serving.app import OPEN, create_app
 from tfx_transformer.serving.metrics import Metrics
@@ -56,18 +57,7 @@ def serve(
             raise OSError(f"grpc_port must be free; got grpc_port={grpc_port}") from None
         grpc_server.start()
         where += f", gRPC {host}:{grpc_port}"
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=round(options.deadline) + 5,
-    )
-    server = DrainingServer(config, app.state.active, grpc_server)
+    server = DrainingServer(app, options, grpc_server)
     failures: list[str] = []
 
     def announce() -> None:
@@ -94,9 +84,21 @@ def serve(
 class DrainingServer(uvicorn.Server):
     """After SIGTERM it answers the requests in flight, refuses new ones, and then ends."""
 
-    def __init__(self, config: uvicorn.Config, active: ActiveRequests, grpc_server: Any = None):
+    def __init__(self, app: FastAPI, options: ServingOptions, grpc_server: Any = None):
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=round(options.deadline) + 5,
+        )
         super().__init__(config)
-        self.active, self.grpc_server = active, grpc_server
+        self.active: ActiveRequests = app.state.active
+        self.grpc_server = grpc_server
         self.end = float("inf")
 
     @property

@@ -1,9 +1,10 @@
 """Warm-up: a model is called with all shapes that requests can have, before it is ready.
 
 The first call of a function optimizes its graph, and with XLA the first call of each shape compiles
-it, which takes seconds. Shapes are few: the rows of a batch are padded to the allowed batch sizes
-and, with XLA, the lengths of sources to powers of two. Token ids of all widths compile the decoder
-for all of these; the signatures for text use the same compiled function.
+it, which takes seconds. With XLA shapes are few: the rows of a batch are padded to the allowed
+sizes, and the lengths of sources to powers of two. Token ids of all widths compile the decoder for
+all of these; the signatures for text use the same compiled function. Without XLA one row and the
+largest batch are enough.
 """
 
 import os
@@ -40,15 +41,16 @@ def warm_up(model, progress: Callable[[int, int], None]) -> None:
 
 
 def plan(model) -> list[tuple[str, int, list[int]]]:
-    """Signature, group and batch sizes: all of them for the default, and for all with XLA."""
+    """Signature, group and batch sizes: with XLA all, otherwise one row and once the largest."""
     queues: list[tuple[str, int, list[int]]] = []
     for name, signature in model.signatures.items():
         if not signature.is_batched:
             queues.append((name, 0, [1]))
             continue
-        is_whole = name == "serving_default" or model.options.get("jit_compile")
-        sizes = model.limits.allowed_batch_sizes if is_whole else [1]
+        sizes = model.limits.allowed_batch_sizes if model.is_compiled else [1]
         queues += [(name, group, sizes) for group in model.lengths[name].groups]
+        if name == "serving_default" and not model.is_compiled:
+            queues.append((name, model.lengths[name].groups[0], [model.limits.max_batch_size]))
     return sorted(queues, key=lambda queue: queue[0] != "ids")  # they compile for the others
 
 

@@ -29,12 +29,14 @@ def address(request, tmp_path_factory):
     options = ["--port", str(port), "--grpc-port", "0", "--max-batch-size", "2"]
     process = subprocess.Popen([*command, *(str(folder / kind) for kind in PIPELINES), *options])
     address, end = f"http://127.0.0.1:{port}/", time.monotonic() + 300
-    while not is_ready(address):
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.2)
-    yield address
-    process.terminate()
-    assert process.wait(60) == 0
+    try:
+        while not is_ready(address):
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
 
 
 def is_ready(address):
