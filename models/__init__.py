@@ -10,6 +10,7 @@ from tfx_transformer.models.base import BaseModel
 from tfx_transformer.models.bert import BERT
 from tfx_transformer.models.bytenet import ByteNet
 from tfx_transformer.models.conv_seq2seq import ConvSeq2Seq
+from tfx_transformer.models.dalle import DALLE
 from tfx_transformer.models.gpt import GPT
 from tfx_transformer.models.memory_network import MemoryNetwork
 from tfx_transformer.models.mlp_mixer import MLPMixer
@@ -28,6 +29,7 @@ MODELS = Registry(
         "bert": BERT,
         "bytenet": ByteNet,
         "conv_seq2seq": ConvSeq2Seq,
+        "dalle": DALLE,
         "gpt": GPT,
         "memory_network": MemoryNetwork,
         "mlp_mixer": MLPMixer,

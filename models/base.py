@@ -106,6 +106,50 @@ class RecurrentModel(BaseModel):
         return {"decoder/cross": scores["weights"]} if scores else {}
 
 
+class CausalModel(BaseModel):
+    """A model that generates tokens by Transformer blocks with caches, its `blocks`.
+
+    A subclass has `max_length`, its number of positions, a `TokenEmbedding` named `tokens`, and
+    defines `decode(tokens, caches=None, index=0, transposed=None, training=None)`: (B, T) at
+    positions index … → logits (B, T, V), attention maps, new caches.
+    """
+
+    def call(self, tokens, training=None):
+        return self.decode(tokens, training=training)[0]
+
+    def initial_state(self, inputs, max_length, grow=False):
+        """State of decoding: empty caches of `max_length` tokens for each of the B rows of inputs.
+
+        The values of the inputs are not used: the decoder reads the prompt, its prefix. With `grow`
+        the caches grow with the tokens; see `Attention.empty_cache`.
+        """
+        if isinstance(max_length, int) and max_length > self.max_length:
+            raise ValueError(
+                f"max_length must not exceed the model's {self.max_length} positions; "
+                f"got max_length={max_length}"
+            )
+        batch_size = ops.shape(inputs)[0]
+        caches = [block.empty_cache(batch_size, max_length, grow) for block in self.blocks]
+        shared = {"output": self.tokens.transpose()}
+        return {"shared": shared, "constant": {}, "carry": {"caches": caches}}
+
+    def step(self, tokens, state, index):
+        """Tokens (B,) at position `index` → logits (B, V) of the next tokens, and the new state.
+
+        A chunk of tokens (B, T) at positions index … gives logits (B, T, V).
+        """
+        chunk = tokens if len(tokens.shape) == 2 else tokens[:, None]
+        caches = state["carry"]["caches"]
+        transposed = (state.get("shared") or {}).get("output")
+        logits, _, caches = self.decode(chunk, caches, index, transposed)
+        state = state | {"carry": {"caches": caches}}
+        return logits if chunk is tokens else logits[:, 0], state
+
+    def attention_maps(self, tokens):
+        """{"block_0/self": (B, H, T, T), …}."""
+        return self.decode(tokens)[1]
+
+
 class ImageModel(BaseModel):
     """An image classifier: images (B, h, w, C) → logits (B, num_classes), or features (B, D).
 
@@ -133,15 +177,17 @@ class ImageModel(BaseModel):
         return self.encode(images)[1]
 
 
-def run_blocks(blocks, x, contexts=None, caches=None, **options):
+def run_blocks(blocks, x, contexts=None, caches=None, masks=None, **options):
     """Apply Transformer blocks to x (B, T, D) → their outputs, attention maps by name, new caches.
 
     contexts: the context of each block with cross-attention.
+    masks: the `attention_mask` of each block, if they differ.
     """
     outputs, maps, new_caches = [], {}, []
     for i, block in enumerate(blocks):
         context, cache = contexts and contexts[i], caches and caches[i]
-        x, scores, cache = block.attend(x, context, cache=cache, **options)
+        mask = {"attention_mask": masks[i]} if masks else {}
+        x, scores, cache = block.attend(x, context, cache=cache, **mask, **options)
         maps |= {f"{block.name}/{kind}": values for kind, values in scores.items()}
         outputs.append(x)
         new_caches.append(cache)

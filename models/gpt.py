@@ -14,13 +14,13 @@ from keras import ops
 
 from tfx_transformer.layers import NORM, LearnedPosition, TokenEmbedding, TransformerBlock
 from tfx_transformer.layers.masks import causal_mask
-from tfx_transformer.models.base import BaseModel, run_blocks
+from tfx_transformer.models.base import CausalModel, run_blocks
 
 INITIALIZER = {"class_name": "RandomNormal", "config": {"stddev": 0.02}}
 LAYER_NORM = {"kind": "layer", "epsilon": 1e-5}
 
 
-class GPT(BaseModel):
+class GPT(CausalModel):
     """Language model: tokens (B, T) → logits (B, T, V) of the next token at each position.
 
     Attention is causal, so padding on the right needs no mask and may have any id. To generate,
@@ -85,9 +85,6 @@ class GPT(BaseModel):
     def layer_groups(self):
         return [[self.tokens, self.position_embedding], *([block] for block in self.blocks)]
 
-    def call(self, tokens, training=None):
-        return self.decode(tokens, training=training)[0]
-
     def decode(self, tokens, caches=None, index=0, transposed=None, training=None):
         """(B, T) at positions index … → logits (B, T, V), attention maps, new caches."""
         x = self.position_embedding(self.tokens(tokens), start=index)
@@ -99,35 +96,3 @@ class GPT(BaseModel):
         )
         x = self.last_norm(x, training=training)
         return self.tokens.logits(x, transposed), maps, caches
-
-    def initial_state(self, inputs, max_length, grow=False):
-        """State of decoding: empty caches of `max_length` tokens for each of the B rows of inputs.
-
-        The values of the inputs are not used: the decoder reads the prompt, its prefix. With `grow`
-        the caches grow with the tokens; see `Attention.empty_cache`.
-        """
-        if isinstance(max_length, int) and max_length > self.max_length:
-            raise ValueError(
-                f"max_length must not exceed the model's {self.max_length} positions; "
-                f"got max_length={max_length}"
-            )
-        batch_size = ops.shape(inputs)[0]
-        caches = [block.empty_cache(batch_size, max_length, grow) for block in self.blocks]
-        shared = {"output": self.tokens.transpose()}
-        return {"shared": shared, "constant": {}, "carry": {"caches": caches}}
-
-    def step(self, tokens, state, index):
-        """Tokens (B,) at position `index` → logits (B, V) of the next tokens, and the new state.
-
-        A chunk of tokens (B, T) at positions index … gives logits (B, T, V).
-        """
-        chunk = tokens if len(tokens.shape) == 2 else tokens[:, None]
-        caches = state["carry"]["caches"]
-        transposed = (state.get("shared") or {}).get("output")
-        logits, _, caches = self.decode(chunk, caches, index, transposed)
-        state = state | {"carry": {"caches": caches}}
-        return logits if chunk is tokens else logits[:, 0], state
-
-    def attention_maps(self, tokens):
-        """{"block_0/self": (B, H, T, T), …}."""
-        return self.decode(tokens)[1]

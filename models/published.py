@@ -48,6 +48,7 @@ PUBLISHED = {
         {"vocab_size": 40_000},
         {"wmt_en_ro": 137_040_960, "wmt_en_de": 209_445_952, "wmt_en_fr": 257_965_120},
     ),
+    "dalle": Published("2102.12092", {"vocab_size": 16_384}, {"paper": 12_195_294_848}),
     "gpt": Published(
         "GPT-2, 2019",
         {"vocab_size": 50_257},

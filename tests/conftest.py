@@ -26,6 +26,7 @@ RUNS = (  # trained once for all tests, in one worker
     "mask_run",
     "classify_text_run",
     "answer_run",
+    "draw_run",
 )
 LONG = ("tests/train", "tests/test_docs", "tests/test_readme", "tests/contracts/test_untrusted")
 TEXTS = ["red cat", "old big dog", "blue dog and red cat"] * 20
@@ -92,6 +93,7 @@ def items():
             ("여우.", "who"),
         ],
         "text_classifier": texts,
+        "text_to_image": texts,
         "translator": texts,
     }
 
@@ -149,6 +151,27 @@ def text_classifier():
     from tfx_transformer.data import train_tokenizer
 
     return make_text_classifier(train_tokenizer(TEXTS, 30, byte_fallback=False))
+
+
+@pytest.fixture(scope="session")
+def text_to_image():
+    """Untrained: small models with random weights, which decode greedily."""
+    from tfx_transformer.data import train_tokenizer
+    from tfx_transformer.models import create_model
+    from tfx_transformer.models.discrete_vae import DiscreteVAE
+    from tfx_transformer.pipelines import TextToImage
+
+    keras.utils.set_random_seed(0)
+    tokenizer = train_tokenizer(TEXTS, 30, byte_fallback=False)
+    image_model = DiscreteVAE(codebook_size=7, dim=6, depth=1, image_size=8, patch_size=4)
+    image_model.build()
+    size = tokenizer.vocab_size
+    model = create_model("dalle", "test", vocab_size=size, grid=(2, 2), text_length=10)
+    rng = np.random.default_rng(0)
+    for weight in (*model.trainable_weights, *image_model.trainable_weights):
+        if len(weight.shape) > 1:
+            weight.assign(rng.normal(size=weight.shape))
+    return TextToImage(model, image_model, tokenizer, "greedy")
 
 
 @pytest.fixture(scope="session")

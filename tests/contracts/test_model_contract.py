@@ -31,6 +31,7 @@ SAMPLES = {
     ),
     "bytenet": ({"vocab_size": 11}, TRANSLATE),
     "conv_seq2seq": ({"vocab_size": 11}, TRANSLATE),
+    "dalle": ({"vocab_size": 11}, np.array([[1, 7, 8, 14], [1, 9, 12, 16]])),
     "gpt": ({"vocab_size": 11}, TOKENS),
     "memory_network": ({"vocab_size": 11}, {"story": STORY, "question": TOKENS}),
     "mlp_mixer": ({"num_classes": 5}, IMAGES),
@@ -181,6 +182,7 @@ ORDERED = [(name, {}) for name in KNOWN] + [
     ("bytenet", {"block": "multiplicative"}),
     ("conv_seq2seq", {"tie": "all"}),
     ("memory_network", {"tie": "layerwise"}),
+    ("dalle", {"masks": "full"}),
     ("rnn_seq2seq", {"feed": "none", "readout": "combined", "bidirectional": True}),
     ("rnn_seq2seq", {"feed": "none", "attention": None}),
     ("show_attend_tell", {"attention": None}),
@@ -218,6 +220,7 @@ def test_logits_are_finite_and_depend_on_the_input(name, model):
     inputs = SAMPLES[name][1]
     logits = numpy(model(inputs))
     last = SAMPLES[name][0].get("vocab_size") or SAMPLES[name][0]["num_classes"]
+    last = getattr(model, "num_tokens", last)  # of a text and an image
     assert logits.shape[0] == len(keras.tree.flatten(inputs)[0]) and logits.shape[-1] == last
     assert np.isfinite(logits).all()
     assert np.abs(logits[0] - logits[1]).max() > 1e-3

@@ -14,6 +14,11 @@ from tfx_transformer.train.recipe import ADAMW, ModelOptions, OptimizerOptions
 from tfx_transformer.train.run import train
 from tfx_transformer.train.tasks.captioning import CaptioningData, CaptioningRecipe
 from tfx_transformer.train.tasks.classification import ClassificationData, ClassificationRecipe
+from tfx_transformer.train.tasks.image_generation import (
+    ImageGenerationData,
+    ImageGenerationRecipe,
+    ImageTokenizerOptions,
+)
 from tfx_transformer.train.tasks.language_model import LanguageModelData, LanguageModelRecipe
 from tfx_transformer.train.tasks.masked_language_model import (
     MaskedLanguageModelData,
@@ -326,3 +331,37 @@ def answer_run(answer_recipe_of, tmp_path_factory):
     """The folder of a finished run, and its scores."""
     folder = tmp_path_factory.mktemp("run") / "rooms"
     return folder, train(answer_recipe_of(), folder)
+
+
+@pytest.fixture(scope="session")
+def draw_recipe_of():
+    """A recipe of drawings of scenes, with some options changed."""
+    model = ModelOptions.of("dalle", dim=16, depth=2, num_heads=2, mlp_dim=24, dropout=0.1)
+
+    def make(**options):
+        return ImageGenerationRecipe(
+            **{
+                "data": ImageGenerationData(
+                    images="embedded:scenes/40", vocab_size=44, max_length=10, batch_size=8
+                ),
+                "image_tokenizer": ImageTokenizerOptions(
+                    codebook_size=5, dim=8, depth=1, patch_size=8, steps=8, batch_size=4
+                ),
+                "model": model,
+                "optimizer": OptimizerOptions(learning_rate=1e-2, warmup_steps=5),
+                "decoding": DecodingOptions(kind="sample", n_best=2),
+                "steps": 40,
+                "eval_steps": 20,
+                "eval_images": 4,
+            }
+            | options
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def draw_run(draw_recipe_of, tmp_path_factory):
+    """The folder of a finished run, and its scores."""
+    folder = tmp_path_factory.mktemp("run") / "draw"
+    return folder, train(draw_recipe_of(), folder)

@@ -40,6 +40,7 @@ def folder(
     caption_recipe_of,
     classify_recipe_of,
     classify_text_recipe_of,
+    draw_recipe_of,
     language_recipe_of,
     mask_recipe_of,
     tmp_path_factory,
@@ -51,6 +52,7 @@ def folder(
     recipes = {
         "captioning": caption_recipe_of(),
         "classification": classify_recipe_of(),
+        "image_generation": draw_recipe_of(),
         "language_model": language_recipe_of(),
         "masked_language_model": mask_recipe_of(),
         "text_classification": classify_text_recipe_of(precision="mixed_float16"),

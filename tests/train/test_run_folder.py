@@ -18,6 +18,7 @@ from tfx_transformer.train.tasks import TASKS, load_task
 RUNS = {  # by task, a fixture with a small run
     "captioning": "caption_run",
     "classification": "classify_run",
+    "image_generation": "draw_run",
     "language_model": "language_run",
     "masked_language_model": "mask_run",
     "text_classification": "classify_text_run",

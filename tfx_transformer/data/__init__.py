@@ -7,7 +7,10 @@ import importlib
 
 _NAMES = {
     "captions.batches": ("CaptionBatches",),
+    "captions.scene_check": ("check_scene", "judge_scene"),
+    "captions.scenes": ("make_scenes",),
     "captions.sources": ("Captions", "load_captions"),
+    "captions.token_batches": ("TextImageBatches",),
     "images.options": ("Augmentation",),
     "images.batches": ("ImageBatches",),
     "images.sources": ("Images", "load_images"),

@@ -146,6 +146,8 @@ def describe_input(pipeline: Pipeline, ids_only: bool) -> tuple[list[str], str]:
         note = "UTF-8 strings."
         if options.get("max_length"):
             note += f" Longer ones than {options['max_length']} tokens are cut: see `truncated`."
+        if hasattr(pipeline, "image_model"):
+            note += " `image_bytes` are PNG files: `tf.io.write_file(name, image_bytes[0])`."
         return [f'["{TEXT}"]'], note
     size = options["image_size"]
     rule = RESIZE[options.get("resize", "crop")].format(ratio=options["crop_ratio"])

@@ -5,6 +5,7 @@ from tfx_transformer.pipelines.classifier import Classifier
 from tfx_transformer.pipelines.generator import Generator
 from tfx_transformer.pipelines.question_answerer import QuestionAnswerer
 from tfx_transformer.pipelines.text_classifier import TextClassifier
+from tfx_transformer.pipelines.text_to_image import TextToImage
 from tfx_transformer.pipelines.translator import Translator
 from tfx_transformer.registry import Registry
 
@@ -18,6 +19,7 @@ PIPELINES = Registry(
             Generator,
             QuestionAnswerer,
             TextClassifier,
+            TextToImage,
             Translator,
         )
     },
@@ -30,5 +32,6 @@ __all__ = [
     "Generator",
     "QuestionAnswerer",
     "TextClassifier",
+    "TextToImage",
     "Translator",
 ]

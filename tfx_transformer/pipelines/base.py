@@ -158,12 +158,13 @@ class Pipeline(Predictor, tf.Module, abc.ABC):
         if self._core is not None:
             return self._core
         names = inspect.signature(type(self)).parameters
+        models = {name: getattr(self, name) for name in names if name.endswith("model")}
         parts = {name: getattr(self, name) for name in names if name.endswith("tokenizer")}
         core = {id(part): part.with_core_ops() for part in parts.values()}  # two may be the same
         parts = {name: core[id(part)] for name, part in parts.items()}
         # the size of images is the model's
         options = {name: value for name, value in self.options().items() if name != "image_size"}
-        self._core = type(self)(self.model, **parts, **options)
+        self._core = type(self)(**models, **parts, **options)
         return self._core
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from tfx_transformer.train.recipe import Recipe
 from tfx_transformer.train.tasks.captioning import CaptioningRecipe
 from tfx_transformer.train.tasks.classification import ClassificationRecipe
+from tfx_transformer.train.tasks.image_generation import ImageGenerationRecipe
 from tfx_transformer.train.tasks.language_model import LanguageModelRecipe
 from tfx_transformer.train.tasks.masked_language_model import MaskedLanguageModelRecipe
 from tfx_transformer.train.tasks.question_answering import QuestionAnsweringRecipe
@@ -21,6 +22,7 @@ from tfx_transformer.train.tasks.translation import TranslationRecipe
 TASKS: dict[str, type[Recipe]] = {
     "captioning": CaptioningRecipe,
     "classification": ClassificationRecipe,
+    "image_generation": ImageGenerationRecipe,
     "language_model": LanguageModelRecipe,
     "masked_language_model": MaskedLanguageModelRecipe,
     "question_answering": QuestionAnsweringRecipe,

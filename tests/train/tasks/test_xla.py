@@ -21,7 +21,13 @@ def compiled_step(recipe, folder) -> str:
     return step.experimental_get_compiler_ir(*batch)(stage="hlo")
 
 
-SLOW = ("classify_recipe_of", "classify_text_recipe_of", "language_recipe_of", "mask_recipe_of")
+SLOW = (
+    "classify_recipe_of",
+    "classify_text_recipe_of",
+    "draw_recipe_of",
+    "language_recipe_of",
+    "mask_recipe_of",
+)
 
 
 @pytest.mark.parametrize(

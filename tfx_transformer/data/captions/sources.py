@@ -3,6 +3,7 @@
     load_captions("flickr8k.zip", "captions.token.txt.gz", "train.txt")
     load_captions("photos", "captions.csv", split="validation")
     load_captions("tfds:coco_captions", split="test")
+    load_captions("embedded:scenes", split="test")      drawings of one or two objects
 
 Images are in a folder or a zip file, in any sub-folder; for caption files see `formats.py`.
 Captions refer to images by file name. Folders in a name must match those of the image's path, as
@@ -18,14 +19,21 @@ from posixpath import basename
 
 from tfx_transformer.checks import check_choice
 from tfx_transformer.data.captions.formats import Entry, read_entries
+from tfx_transformer.data.captions.scenes import SOURCE, encode_png, make_scenes
 from tfx_transformer.data.images.files import is_image_name, open_files, read_images
 from tfx_transformer.data.images.options import MAX_PIXELS
 from tfx_transformer.data.images.sources import select_images
-from tfx_transformer.data.sources import check_path, describe_files, is_text, read_lines
+from tfx_transformer.data.sources import (
+    check_path,
+    describe_files,
+    is_text,
+    read_lines,
+    unknown_source,
+)
 from tfx_transformer.data.splits import SPLITS, assign_split
 from tfx_transformer.data.tfds import find_builder, read_examples, require_prepared, stored_splits
 
-KNOWN_IMAGES = 'a folder, "FILE.zip", "tfds:coco_captions"'
+KNOWN_IMAGES = 'a folder, "FILE.zip", "tfds:coco_captions", "embedded:scenes[/COUNT]"'
 FEATURES = ("image", "image/filename", "captions")  # of coco_captions in TFDS
 
 
@@ -65,22 +73,25 @@ def load_captions(
     Images are checked and kept in memory as by `load_images`.
 
     Args:
-        images: a folder, a zip file, or "tfds:coco_captions" (without its split "restval").
-        captions: a file; see `formats.py`. None for TFDS.
+        images: a folder, a zip file, "tfds:coco_captions" (without its split "restval"), or
+            "embedded:scenes", where "embedded:scenes/90" has 90 images in each split.
+        captions: a file; see `formats.py`. None for TFDS and scenes.
         names: a file with an image name in each line. It decides which images are read; `split`
             then only decides whether captions without an image are reported, for "train". If
             None, a hash of the file name splits the images: a tenth each for validation and test.
-            None for TFDS.
+            None for TFDS and scenes.
         split: "train", "validation" or "test".
         data_dir: folder of the prepared TFDS data sets; the default of TFDS if None.
         max_pixels: images with more pixels are skipped, before they are decoded.
     """
     check_choice(*SPLITS, split=split)
     scheme, _, rest = str(images).partition(":")
+    if scheme in ("tfds", "embedded") and (captions or names):
+        raise ValueError(f"{images} has its captions and splits; got {captions=}, {names=}")
     if scheme == "tfds":
-        if captions or names:
-            raise ValueError(f"{images} has its captions and splits; got {captions=}, {names=}")
         fields = _read_tfds(rest, split, data_dir, max_pixels)
+    elif scheme == "embedded":
+        fields = _make_scenes(str(images), split)
     else:
         path = check_path(images, KNOWN_IMAGES)
         if not captions:
@@ -92,6 +103,15 @@ def load_captions(
     if not files:
         raise ValueError(f"{name} has no image with a caption; skipped: {describe_files(skipped)}")
     return Captions(name, files, items, texts, skipped)
+
+
+def _make_scenes(spec: str, split: str) -> Fields:
+    name, _, count = spec.partition("/")
+    if name != SOURCE or (count and not count.isdecimal()):
+        raise unknown_source(spec, KNOWN_IMAGES)
+    texts, images = make_scenes(split, int(count) if count else None)
+    files = [f"{split}_{i:05d}.png" for i in range(len(texts))]
+    return files, [encode_png(image) for image in images], [[text] for text in texts], {}
 
 
 def _read_files(

@@ -1,6 +1,9 @@
 """Image captioning: the options of its recipes."""
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tfx_transformer.data.images.options import CAPTION_AUGMENTATION, Augmentation, ImageOptions
 from tfx_transformer.train.options import DecodingOptions
@@ -12,7 +15,8 @@ class CaptioningData(ImageOptions):
     """Images with one or more captions each."""
 
     images: str = ""
-    """A folder or .zip of images, or `tfds:coco_captions`, which has captions and splits."""
+    """A folder or .zip of images; `tfds:coco_captions`; or `embedded:scenes`, drawings of one or
+    two objects. The last two have captions and splits."""
     captions: str = ""
     """A file NAME#NUMBER<TAB>CAPTION, a CSV or JSON."""
     train: str = ""
@@ -30,6 +34,26 @@ class CaptioningData(ImageOptions):
 
     def __str__(self) -> str:
         return f"{self.images} {self.captions}".strip()
+
+    def check_splits(self) -> None:
+        """Raises if some splits name a file and others would be taken from all images."""
+        named = [split for split in ("train", "validation", "test") if getattr(self, split)]
+        if len(named) in (1, 2):
+            raise ValueError(
+                "data.train, data.validation and data.test must all name a file, or none of them; "
+                f"got {' and '.join(named)}"
+            )
+
+    def with_test(self, files: Sequence[str]) -> Any:
+        """The same with another test set: images, their captions and, if given, image names."""
+        if not files:
+            return self
+        if len(files) > 3:
+            raise ValueError(f"data must be images, captions and names; got {' '.join(files)}")
+        named: dict[str, Any] = dict(
+            zip(("images", "captions", "test"), (*files, "", "")[:3], strict=True)
+        )
+        return dataclasses.replace(self, **named)
 
 
 @dataclass(frozen=True)

@@ -61,12 +61,7 @@ class CaptioningTask(Task):
                 f'data.normalization of the encoder {encoder["kind"]} must be "half"; '
                 f"got {data.normalization!r}"
             )
-        named = [split for split in SPLITS if getattr(data, split)]
-        if len(named) in (1, 2):  # the others would be taken from all images, these included
-            raise ValueError(
-                "data.train, data.validation and data.test must all name a file, or none of them; "
-                f"got {' and '.join(named)}"
-            )
+        data.check_splits()
         super().check()
 
     def load_data(self):
@@ -121,13 +116,8 @@ class CaptioningTask(Task):
 
     def test(self, run, data, **options):
         """Other data: images, their captions and, if given, a file of image names."""
-        own = self.recipe.data
-        if len(data) > 3:
-            raise ValueError(f"data must be images, captions and names; got {' '.join(data)}")
-        if data:
-            named = dict(zip(("images", "captions", "test"), (*data, "", "")[:3], strict=True))
-            own = dataclasses.replace(own, **named)
-        captions, captioner = load_split(own), run.pipeline(**options)
+        captions = load_split(self.recipe.data.with_test(data))
+        captioner = run.pipeline(**options)
         print(captions)
         captioner.predict(tf.constant([captions.items[0]]))  # traces
 
