@@ -49,8 +49,8 @@ class ByteNet(BaseModel):
     variants = {  # the paper's; "small" is for small corpora
         "test": dict(dim=6, depth=3, max_dilation=2, max_length=32),
         "small": dict(dim=128, depth=10, dropout=0.2),
-        "translation": dict(dim=800, depth=30),
-        "language": dict(dim=512, depth=30, block="multiplicative", encoder=False, max_length=512),
+        "wmt": dict(dim=800, depth=30),
+        "wikipedia": dict(dim=512, depth=30, block="multiplicative", encoder=False, max_length=512),
     }
 
     def __init__(

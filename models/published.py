@@ -41,7 +41,7 @@ PUBLISHED = {
         },
     ),
     "bytenet": Published(
-        "1610.10099", {"vocab_size": 300}, {"translation": 273_384_300, "language": 159_244_588}
+        "1610.10099", {"vocab_size": 300}, {"wmt": 273_384_300, "wikipedia": 159_244_588}
     ),
     "conv_seq2seq": Published(
         "1705.03122",

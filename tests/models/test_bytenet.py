@@ -73,8 +73,8 @@ def test_a_model_has_the_parameters_that_its_sizes_give(block, encoder):
 def test_the_listed_counts_are_those_of_the_sizes_of_the_paper():
     counts, options = PUBLISHED["bytenet"].counts, PUBLISHED["bytenet"].options
     assert counts == {
-        "translation": model_size(options["vocab_size"], 800, 30, "relu", True),
-        "language": model_size(options["vocab_size"], 512, 30, "multiplicative", False),
+        "wmt": model_size(options["vocab_size"], 800, 30, "relu", True),
+        "wikipedia": model_size(options["vocab_size"], 512, 30, "multiplicative", False),
     }
 
 
