@@ -15,7 +15,11 @@ from tfx_transformer.train.options import DecodingOptions
 from tfx_transformer.train.recipe import ModelOptions
 from tfx_transformer.train.run import evaluate, train
 from tfx_transformer.train.run_folder import load_run
-from tfx_transformer.train.tasks.image_generation.task import ImageGenerationTask, judge_all
+from tfx_transformer.train.tasks.image_generation.task import (
+    ImageGenerationTask,
+    judge_all,
+    load_split,
+)
 
 ATTRIBUTES = ["right", "count", "shape", "color", "size", "relation"]
 
@@ -79,7 +83,7 @@ def test_own_pictures_with_captions_are_learned(pictures, captions, draw_recipe_
     scores = train(dataclasses.replace(recipe, data=data), tmp_path / "run")
     assert set(scores) == {"log_prob", "images"} and scores["images"] > 5
     task = load_run(tmp_path / "run").task
-    assert task.read_images(task.load_split(data, "test")).shape[1:] == (32, 32, 3)
+    assert task.read_images(load_split(data, "test")).shape[1:] == (32, 32, 3)
 
 
 @pytest.mark.parametrize(
