@@ -36,7 +36,7 @@ def test_no_command_fails_and_names_those_that_exist(capsys):
 def test_misspelled_commands_and_options_are_reported_in_one_line():
     for arguments, message in (
         (["trian", "x"], "unknown command trian; did you mean train[?]$"),
-        (["fly"], "unknown command fly; known: caption, classify, .*translate$"),
+        (["fly"], "unknown command fly; known: answer, caption, .*translate$"),
         (["translate", "x", "--n-bset", "3"], "unknown option --n-bset; did you mean --n-best[?]$"),
         (["serve", "x", "--max-row=3"], "unknown option --max-row; did you mean --max-rows[?]$"),
         (["list", "--jason"], "unknown option --jason; did you mean --json[?]$"),
