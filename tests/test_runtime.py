@@ -14,7 +14,6 @@ from tfx_transformer.runtime import (
     graph,
     keep_compiled,
     muted_stderr,
-    sequential,
     without_autograph,
     without_autotune,
 )
@@ -155,17 +154,3 @@ def test_without_a_cache_folder_nothing_is_kept(monkeypatch, tmp_path):
     monkeypatch.setenv("TF_XLA_FLAGS", "")
     keep_compiled()
     assert os.environ["TF_XLA_FLAGS"] == ""
-
-
-def test_a_sequential_function_runs_loops_and_remains_so_inside_of_others():
-    double = sequential(
-        lambda x, n: tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, 2 * y), (0, x))[1],
-        tf.TensorSpec([None]),
-        tf.TensorSpec([], tf.int32),
-    )
-    assert double(tf.constant([1.0, 3.0]), tf.constant(4)).numpy().tolist() == [16, 48]
-    outer = graph(lambda x: double(x, 3) + 1, tf.TensorSpec([None]))
-    assert outer(tf.constant([2.0])).numpy().tolist() == [17]
-    nodes = outer.get_concrete_function().graph.as_graph_def().node
-    (call,) = (node for node in nodes if "PartitionedCall" in node.op)
-    assert call.attr["executor_type"].s == b"SINGLE_THREADED_EXECUTOR"

@@ -80,22 +80,6 @@ def graph(function, *signature, **options):
     return tf.function(function, signature, autograph=False, **options)
 
 
-def sequential(function, *signature):
-    """`graph` for many small ops: they run one after another, which saves the queues between them.
-
-    A kernel may still use all threads.
-    """
-    import tensorflow as tf
-
-    function = graph(function, *signature)
-
-    def call(*inputs):  # the executor is an attribute of the call
-        with tf.experimental.function_executor_type("SINGLE_THREADED_EXECUTOR"):
-            return function(*inputs)
-
-    return call
-
-
 def without_autograph(function):
     """The function for `Dataset.map`, which would otherwise spend seconds to convert it."""
     import tensorflow as tf

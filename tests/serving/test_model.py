@@ -219,8 +219,8 @@ def test_every_kind_of_pipeline_is_served(kind, form, items, request, tmp_path):
         results = model.results(items[kind])
     expected = pipeline.results(items[kind])
     for ours, theirs in zip(results, expected, strict=True):
-        is_text = isinstance(theirs.value, str)
-        assert ours.value == (theirs.value if is_text else pytest.approx(theirs.value, rel=1e-4))
+        is_exact = isinstance(theirs.value, str | bytes)
+        assert ours.value == (theirs.value if is_exact else pytest.approx(theirs.value, rel=1e-4))
     model.close()
 
 

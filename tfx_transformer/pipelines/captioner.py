@@ -16,7 +16,7 @@ from tfx_transformer.pipelines.decode import (
     text_outputs,
 )
 from tfx_transformer.pipelines.images import ImagePipeline
-from tfx_transformer.runtime import apply_to_batch, graph, sequential
+from tfx_transformer.runtime import apply_to_batch, graph
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Captioner(ImagePipeline):
         self.decoder, self.seeds = make_decoder(decoder)
         features = tf.TensorSpec([None, None, model.image_encoder.dim], tf.float32, name="features")
         self.encode = graph(self._encode, *self.predict_pixels.input_signature)
-        self.describe = graph(sequential(self._describe, features), features)
+        self.describe = graph(self._describe, features)
 
     def _predict(self, image):
         return self.describe(self.encode(image))

@@ -6,7 +6,7 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.data.text.tokenizer import PAD
 from tfx_transformer.pipelines.base import GeneratedText, Pipeline
 from tfx_transformer.pipelines.decode import decode, make_decoder, text_outputs
-from tfx_transformer.runtime import graph, sequential
+from tfx_transformer.runtime import graph
 
 
 class Generator(Pipeline):
@@ -37,7 +37,7 @@ class Generator(Pipeline):
         self.decoder, self.seeds = make_decoder(decoder)
         text = tf.TensorSpec([None], tf.string, name="text")
         length = tf.TensorSpec([], tf.int32, name="max_length")
-        self.predict_limited = graph(sequential(self._generate, text, length), text, length)
+        self.predict_limited = graph(self._generate, text, length)
         self.predict = graph(lambda text: self.predict_limited(text, max_length), text)
 
     def signatures(self):

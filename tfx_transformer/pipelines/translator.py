@@ -18,7 +18,7 @@ from tfx_transformer.pipelines.decode import (
     mean_attention,
     text_outputs,
 )
-from tfx_transformer.runtime import graph, sequential
+from tfx_transformer.runtime import graph
 
 MIN_XLA_LENGTH = 16  # shortest source length that XLA compiles for
 
@@ -80,13 +80,9 @@ class Translator(Pipeline):
         text = tf.TensorSpec([None], tf.string, name="text")
         length = tf.TensorSpec([], tf.int32, name="max_length")
         tokens = tf.TensorSpec([None, None], tf.int32, name="tokens")
-        if jit_compile:
-            self._decode = graph(self._decode_ids, ids, length, jit_compile=True)
-        else:
-            self._decode = sequential(self._decode_ids, ids, length)
+        self._decode = graph(self._decode_ids, ids, length, jit_compile=jit_compile)
         self.attend = graph(self._attend, ids, tokens)
-        translate = (graph if jit_compile else sequential)(self._translate, text, length)
-        self.predict_limited = graph(lambda *inputs: translate(*inputs)[0], text, length)
+        self.predict_limited = graph(lambda *inputs: self._translate(*inputs)[0], text, length)
         self.predict_ids = graph(
             lambda source: self._decode_padded(known_ids(source, source_tokenizer), max_length), ids
         )
