@@ -17,6 +17,7 @@ TOGETHER = {  # files that are tested in the file of another
     "tfx_transformer/data/captions/formats.py": "tests/data/captions/test_sources.py",
     "tfx_transformer/data/text/cldr_forms.py": "tests/data/text/test_cldr.py",
     "tfx_transformer/data/text/sentencepiece_model.py": "tests/data/text/test_tokenizer.py",
+    "tfx_transformer/convert/keras_file.py": "tests/convert/test_preset.py",
     "tfx_transformer/serving/responses.py": "tests/serving/test_api.py",
     "tfx_transformer/serving/schemas.py": "tests/serving/test_api.py",
     "train/tasks/masked_language_model/plots.py": "tests/train/tasks/language_model/test_plots.py",

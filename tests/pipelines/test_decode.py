@@ -12,7 +12,7 @@ from tfx_transformer.data import END, PAD, START
 from tfx_transformer.decoding import DECODERS
 from tfx_transformer.models import create_model
 from tfx_transformer.pipelines.decode import count_known, decode, decoder_options, make_decoder
-from tfx_transformer.runtime import graph, sequential
+from tfx_transformer.runtime import graph
 
 VOCAB_SIZE = 9
 TARGETS = np.array([[5, 6, 7, END, 4, 4], [8, END, 4, 4, 4, 4], [4, 4, 4, 4, 4, END]])
@@ -60,7 +60,7 @@ def test_a_batch_that_shrinks_and_caches_that_grow_give_the_same(decoder, positi
 
     spec = tf.TensorSpec([None, None], tf.int32)
     fixed = graph(lambda source: run(source, False), spec)(source)
-    compact = sequential(lambda source: run(source, True), spec)(source)
+    compact = graph(lambda source: run(source, True), spec)(source)
     np.testing.assert_array_equal(compact["tokens"], fixed["tokens"])
     np.testing.assert_allclose(compact["score"], fixed["score"], atol=1e-5)
 
