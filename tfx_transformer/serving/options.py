@@ -149,7 +149,7 @@ def name_folders(models: Sequence[str]) -> dict[str, Path]:
 
 
 def split(model: str) -> tuple[str, Path]:
-    """Name and folder; a name such as "served" or a version says nothing, its parent's does."""
+    """Name and folder; a name such as "served" or a version is not specific, its parent's is."""
     name, is_named, folder = model.partition("=")
     if is_named and not Path(model).exists():
         return name, Path(folder)
