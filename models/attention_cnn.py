@@ -16,7 +16,7 @@ from keras import ops
 from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.layers import NORM, MultiHeadAttention, NeighborhoodAttention
 from tfx_transformer.layers.block import ResidualBlock
-from tfx_transformer.models.base import ImageModel, check_images
+from tfx_transformer.models.base import ImageModel, Published, check_images
 
 SIZES: dict[str, Any] = dict(image_size=32, dims=(64, 128, 256), depth=2, num_heads=4)
 
@@ -85,6 +85,7 @@ class AttentionCNN(ImageModel):
         initializer: Keras initializer of the kernels.
     """
 
+    published = Published("1711.07971, 1805.08318, 1906.05909", {"num_classes": 10})
     variants = {
         "test": dict(image_size=8, dims=(8, 12), depth=1, num_heads=2, window=3, patch_size=1),
         "cnn": SIZES | dict(global_attention=False),

@@ -1,5 +1,6 @@
-"""Base classes of all models: default names, building, decoding state, checks of images."""
+"""Base classes of all models: papers, names, building, decoding state, checks of images."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -21,14 +22,36 @@ SIZES = ("vocab_size", "dim", "depth", "num_heads", "embedding_dim", "image_size
 RATES = ("dropout", "drop_path")
 
 
+@dataclass(frozen=True)
+class Published:
+    """Facts about one model.
+
+    Args:
+        papers: numbers on arXiv, or a title.
+        options: arguments with which the variants have the published counts.
+        counts: parameters of the variants; those that are missing are not published. Where a paper
+            has sizes only, the tests derive the count from them.
+        variant_options: further arguments of single variants.
+    """
+
+    papers: str
+    options: dict[str, Any]
+    counts: dict[str, int] = field(default_factory=dict)
+    variant_options: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def options_of(self, variant: str) -> dict[str, Any]:
+        return self.options | self.variant_options.get(variant, {})
+
+
 class BaseModel(Serializable, keras.Model):
     """A Keras model that declares its input shapes and the order of its layers.
 
-    A subclass has a class attribute `variants`, sizes by name, and defines `input_shapes`,
-    `build_layers`, `layer_groups`, `call` and `attention_maps`. Its default name is that of its
-    file, which is also its name in MODELS.
+    A subclass has class attributes `variants`, sizes by name, and `published`, its papers, and
+    defines `input_shapes`, `build_layers`, `layer_groups`, `call` and `attention_maps`. Its default
+    name is that of its file, which is also its name in MODELS.
     """
 
+    published: Published
     variants: dict[str, dict[str, Any]]
 
     def __init__(self, **kwargs):

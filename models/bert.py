@@ -22,7 +22,7 @@ from tfx_transformer.layers import (
 )
 from tfx_transformer.layers.dense import apply_dense, build_dense
 from tfx_transformer.layers.masks import padding_mask
-from tfx_transformer.models.base import BaseModel, run_blocks
+from tfx_transformer.models.base import BaseModel, Published, run_blocks
 
 INITIALIZER = {"class_name": "TruncatedNormal", "config": {"stddev": 0.02}}
 LAYER_NORM = {"kind": "layer", "epsilon": 1e-12}
@@ -66,6 +66,18 @@ class BERT(BaseModel):
         initializer: Keras initializer of the kernels and embedding tables.
     """
 
+    published = Published(
+        "1810.04805, 1908.08962",
+        {"vocab_size": 30_522},
+        {
+            "tiny": 4_385_920,
+            "mini": 11_170_560,
+            "small": 28_763_648,
+            "medium": 41_373_184,
+            "base": 109_482_240,
+            "large": 335_141_888,
+        },
+    )
     variants = VARIANTS
 
     def __init__(

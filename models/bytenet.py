@@ -21,7 +21,7 @@ from tfx_transformer.checks import check_choice, check_positive, check_whole
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers import LayerNorm, SequenceConv, TokenEmbedding
 from tfx_transformer.layers.dense import apply_dense, build_dense
-from tfx_transformer.models.base import BaseModel
+from tfx_transformer.models.base import BaseModel, Published
 
 
 class ByteNet(BaseModel):
@@ -46,6 +46,9 @@ class ByteNet(BaseModel):
         initializer: Keras initializer of the kernels.
     """
 
+    published = Published(
+        "1610.10099", {"vocab_size": 300}, {"wmt": 273_384_300, "wikipedia": 159_244_588}
+    )
     variants = {  # the paper's; "small" is for small corpora
         "test": dict(dim=6, depth=3, max_dilation=2, max_length=32),
         "small": dict(dim=128, depth=10, dropout=0.2),

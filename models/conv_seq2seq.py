@@ -19,7 +19,7 @@ from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers import DotAttention, LearnedPosition, SequenceConv, TokenEmbedding
 from tfx_transformer.layers.dense import apply_dense
-from tfx_transformer.models.base import BaseModel
+from tfx_transformer.models.base import BaseModel, Published
 
 HALF = math.sqrt(0.5)
 TABLE = {"class_name": "RandomNormal", "config": {"stddev": 0.1}}  # of embeddings and positions
@@ -49,6 +49,11 @@ class ConvSeq2Seq(BaseModel):
         dropout: dropout rate of embeddings, of each layer's input and of the features.
     """
 
+    published = Published(
+        "1705.03122",
+        {"vocab_size": 40_000},
+        {"wmt_en_ro": 137_040_960, "wmt_en_de": 209_445_952, "wmt_en_fr": 257_965_120},
+    )
     variants = {  # those of the paper, as released; "small" is for small corpora
         "test": dict(dim=[8, 12], depth=2, embedding_dim=6, kernel_size=[3, 1], max_length=32),
         "small": dict(dim=256, depth=4, embedding_dim=256, decoder_depth=3, dropout=0.2),

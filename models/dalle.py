@@ -19,7 +19,7 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.layers import NORM, TokenEmbedding, TransformerBlock
 from tfx_transformer.layers.attention.base import GrowingCache
 from tfx_transformer.layers.attention.dot_product import LOW
-from tfx_transformer.models.base import CausalModel, run_blocks
+from tfx_transformer.models.base import CausalModel, Published, run_blocks
 from tfx_transformer.models.gpt import INITIALIZER, LAYER_NORM
 
 KERNEL = 11  # height and width of the area of the last block
@@ -50,6 +50,7 @@ class DALLE(CausalModel):
         initializer: Keras initializer of the kernels and embedding tables.
     """
 
+    published = Published("2102.12092", {"vocab_size": 16_384}, {"paper": 12_195_294_848})
     variants = {
         "test": dict(
             text_length=2, codebook_size=7, grid=(2, 3), dim=16, depth=2, num_heads=4, mlp_dim=24

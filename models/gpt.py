@@ -14,7 +14,7 @@ from keras import ops
 
 from tfx_transformer.layers import NORM, LearnedPosition, TokenEmbedding, TransformerBlock
 from tfx_transformer.layers.masks import causal_mask
-from tfx_transformer.models.base import CausalModel, run_blocks
+from tfx_transformer.models.base import CausalModel, Published, run_blocks
 
 INITIALIZER = {"class_name": "RandomNormal", "config": {"stddev": 0.02}}
 LAYER_NORM = {"kind": "layer", "epsilon": 1e-5}
@@ -45,6 +45,11 @@ class GPT(CausalModel):
         initializer: Keras initializer of the kernels and embedding tables.
     """
 
+    published = Published(
+        "GPT-2, 2019",
+        {"vocab_size": 50_257},
+        {"small": 124_439_808, "medium": 354_823_168, "large": 774_030_080, "xl": 1_557_611_200},
+    )
     variants = {  # table 2 of the paper; "test" is for tests
         "test": dict(dim=16, depth=2, num_heads=4, mlp_dim=24, max_length=32),
         "small": dict(dim=768, depth=12, num_heads=12, mlp_dim=3072),

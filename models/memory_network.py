@@ -17,7 +17,7 @@ from tfx_transformer.checks import check_choice, check_positive, check_rate
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers import TokenEmbedding
 from tfx_transformer.layers.dense import apply_dense
-from tfx_transformer.models.base import BaseModel
+from tfx_transformer.models.base import BaseModel, Published
 
 NORMAL = {"class_name": "RandomNormal", "config": {"stddev": 0.1}}  # of all weights
 FAR = -1e9  # the score of padding
@@ -44,6 +44,7 @@ class MemoryNetwork(BaseModel):
         linear_start: train without the softmax of the hops until `end_linear_start`.
     """
 
+    published = Published("1503.08895", {"vocab_size": 177})
     variants = {  # those of the paper, for one and for all tasks of bAbI
         "test": dict(dim=6, num_hops=2, max_sentences=5),
         "single": dict(dim=20, num_hops=3),

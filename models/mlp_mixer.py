@@ -14,7 +14,7 @@ from keras import ops
 from tfx_transformer.checks import check_positive
 from tfx_transformer.layers import NORM, FeedForward, PatchEmbedding
 from tfx_transformer.layers.block import ResidualBlock
-from tfx_transformer.models.base import ImageModel, check_images
+from tfx_transformer.models.base import ImageModel, Published, check_images
 
 SMALL: dict[str, Any] = dict(image_size=224, dim=512, depth=8, token_mlp_dim=256, mlp_dim=2048)
 BASE: dict[str, Any] = dict(image_size=224, dim=768, depth=12, token_mlp_dim=384, mlp_dim=3072)
@@ -82,6 +82,19 @@ class MLPMixer(ImageModel):
         initializer: Keras initializer of the kernels.
     """
 
+    published = Published(
+        "2105.01601",
+        {"num_classes": 1000},
+        {
+            "s16": 18_528_264,
+            "s32": 19_104_624,
+            "b16": 59_880_472,
+            "b32": 60_293_428,
+            "l16": 208_196_168,
+            "l32": 206_939_264,
+            "h14": 432_350_952,
+        },
+    )
     variants = VARIANTS
 
     def __init__(

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from tfx_transformer.checks import check_divides
-from tfx_transformer.models.base import ImageModel, check_images
+from tfx_transformer.models.base import ImageModel, Published, check_images
 from tfx_transformer.models.vit import ViT
 
 
@@ -36,6 +36,7 @@ class PixelTransformer(ImageModel):
         drop_path: rate at which the last block is skipped; it grows linearly over the blocks.
     """
 
+    published = Published("1802.05751", {"num_classes": 10})
     variants = {
         "test": dict(image_size=8, grid_size=4, dim=16, depth=2, num_heads=4, mlp_dim=24),
         "small": dict(image_size=32, grid_size=16, dim=128, depth=4, num_heads=4, mlp_dim=256),

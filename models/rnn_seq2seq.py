@@ -15,7 +15,7 @@ from keras import ops
 
 from tfx_transformer.layers import TokenEmbedding
 from tfx_transformer.layers.recurrent import RecurrentDecoder, make_recurrent
-from tfx_transformer.models.base import RecurrentModel
+from tfx_transformer.models.base import Published, RecurrentModel
 
 GRU: dict[str, Any] = dict(dim=512, depth=1, embedding_dim=256, cell="gru", dropout=0.5) | dict(
     feed="context", readout="deep"
@@ -50,6 +50,11 @@ class RNNSeq2Seq(RecurrentModel):
     """
 
     # the models of these papers: "luong" with their sizes, the others smaller
+    published = Published(
+        "1409.3215, 1406.1078, 1409.0473, 1508.04025",
+        {"vocab_size": 5893, "source_vocab_size": 7853},
+        {"sutskever": 13_890_309, "cho": 14_219_781, "bahdanau": 20_518_405},
+    )
     variants = {
         "test": dict(dim=8, depth=2, embedding_dim=6, dropout=0.1),
         "small": dict(dim=256, depth=2, embedding_dim=256, dropout=0.3),

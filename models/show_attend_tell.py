@@ -17,7 +17,7 @@ from keras import ops
 from tfx_transformer.checks import check_above_zero
 from tfx_transformer.layers.dense import apply_dense, build_dense
 from tfx_transformer.layers.recurrent import RecurrentDecoder
-from tfx_transformer.models.base import RecurrentModel, check_images
+from tfx_transformer.models.base import Published, RecurrentModel, check_images
 from tfx_transformer.models.image_encoders import IMAGE_ENCODERS
 from tfx_transformer.runtime import mean_over_replicas
 
@@ -52,6 +52,7 @@ class ShowAttendTell(RecurrentModel):
         initializer: Keras initializer of the dense kernels.
     """
 
+    published = Published("1502.03044, 1411.4555", {"vocab_size": 4000})
     variants = {
         "test": dict(
             dim=8,

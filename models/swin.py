@@ -18,7 +18,7 @@ from tfx_transformer.config import Serializable
 from tfx_transformer.layers import NORM, PatchEmbedding, WindowAttention
 from tfx_transformer.layers.block import ResidualBlock
 from tfx_transformer.layers.dense import apply_dense, build_dense
-from tfx_transformer.models.base import ImageModel, check_images
+from tfx_transformer.models.base import ImageModel, Published, check_images
 
 SHARED: dict[str, Any] = dict(
     image_size=224, patch_size=4, window=7, norm={"kind": "layer", "epsilon": 1e-5}
@@ -112,6 +112,11 @@ class Swin(ImageModel):
         initializer: Keras initializer of the kernels.
     """
 
+    published = Published(
+        "2103.14030",
+        {"num_classes": 1000},
+        {"t": 28_288_354, "s": 49_606_258, "b": 87_768_224, "l": 196_532_476},
+    )
     variants = VARIANTS
 
     def __init__(

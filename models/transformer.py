@@ -23,7 +23,7 @@ from tfx_transformer.layers import (
 )
 from tfx_transformer.layers.dense import apply_dense, build_dense
 from tfx_transformer.layers.masks import causal_mask, padding_mask
-from tfx_transformer.models.base import BaseModel, run_blocks
+from tfx_transformer.models.base import BaseModel, Published, run_blocks
 
 
 class Transformer(BaseModel):
@@ -56,6 +56,9 @@ class Transformer(BaseModel):
         initializer: Keras initializer of the kernels.
     """
 
+    published = Published(
+        "1706.03762", {"vocab_size": 32_000}, {"base": 60_522_496, "big": 209_125_376}
+    )
     variants = {  # table 3 of the paper; "small" is for small corpora
         "test": dict(dim=16, depth=2, num_heads=4, mlp_dim=24, dropout=0.1),
         "small": dict(dim=256, depth=3, num_heads=4, mlp_dim=1024, dropout=0.1),

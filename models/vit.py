@@ -16,7 +16,7 @@ from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers import NORM, POSITION, ClassToken, PatchEmbedding, TransformerBlock
 from tfx_transformer.layers.dense import apply_dense, build_dense
-from tfx_transformer.models.base import ImageModel, check_images, run_blocks
+from tfx_transformer.models.base import ImageModel, Published, check_images, run_blocks
 
 VARIANTS: dict[str, dict[str, Any]] = {  # table 1 of 2010.11929 and of 2012.12877
     "test": dict(image_size=16, patch_size=4, dim=16, depth=2, num_heads=4, mlp_dim=24),
@@ -105,6 +105,25 @@ class ViT(ImageModel):
         initializer: Keras initializer of the kernels.
     """
 
+    published = Published(
+        "2010.11929, 2012.12877, 2104.05704",
+        {"num_classes": 1000},
+        {
+            "ti16": 5_717_416,
+            "s16": 22_050_664,
+            "s32": 22_878_952,
+            "b16": 86_567_656,
+            "b32": 88_224_232,
+            "l16": 304_326_632,
+            "h14": 632_045_800,
+            "deit_ti16_distilled": 5_910_800,
+            "deit_s16_distilled": 22_436_432,
+            "deit_b16_distilled": 87_338_192,
+            "cct_2_3x2": 283_723,
+            "cct_7_3x1": 3_760_139,
+        },
+        {name: {"num_classes": 10} for name in ("cct_2_3x2", "cct_7_3x1")},
+    )
     variants = VARIANTS
 
     def __init__(

@@ -16,11 +16,10 @@ def rows() -> list[dict[str, Any]]:
     """One for each variant, counted."""
     from tfx_transformer.convert.load import LAYOUTS
     from tfx_transformer.models import MODELS, create_model
-    from tfx_transformer.models.published import PUBLISHED
 
     table = []
     for name, kind in MODELS.items():
-        published = PUBLISHED[name]
+        published = kind.published
         families = [layout.family for layout in LAYOUTS.get(kind, ())]
         families += TRANSLATORS.get(name, ())
         for variant in kind.variants:

@@ -13,13 +13,12 @@ from typing import Any
 
 import keras
 
-from tfx_transformer.files import write_file
+from tfx_transformer.files import read_json, write_file
 from tfx_transformer.train.optimizer import make_optimizer
 from tfx_transformer.train.recipe import Recipe, flatten, load_recipe, save_recipe
 from tfx_transformer.train.run_folder import FREE
 from tfx_transformer.train.tasks.base import Task
 from tfx_transformer.training.updates import distribute, use_updates
-from tfx_transformer.untrusted import read_json
 
 EVALUATIONS = 10  # during the run, fewer if they take long
 EVALUATION_SHARE = 0.2  # of the time

@@ -14,8 +14,7 @@ from tfx_transformer.checks import (
     check_rate,
     check_whole,
 )
-from tfx_transformer.files import check_exists, write_file
-from tfx_transformer.untrusted import read_json, reading
+from tfx_transformer.files import check_exists, read_json, reading, write_file
 
 # options that may name files or folders
 PATHS = ("train", "validation", "test", "source", "images", "captions", "weights")

@@ -19,12 +19,12 @@ import keras
 import tensorflow as tf
 
 from tfx_transformer import __version__, register_classes
-from tfx_transformer.export import is_export
-from tfx_transformer.files import check_unlocked, write_file
+from tfx_transformer.convert.hub import find_folder
+from tfx_transformer.export import is_export, load
+from tfx_transformer.files import check_unlocked, reading, write_file
 from tfx_transformer.train.recipe import Recipe, file_names, flatten, load_recipe, save_recipe
-from tfx_transformer.train.tasks import load_task
+from tfx_transformer.train.tasks import TASKS, load_task
 from tfx_transformer.training.checkpoint import Checkpoints, step_of
-from tfx_transformer.untrusted import reading
 
 # fields of a recipe that may change when a run is continued: the batches of a step stay the same
 FREE = ("decoding", "strategy", "data.cache", "steps_per_execution")
@@ -166,3 +166,33 @@ def load_run(folder, task: str | None = None) -> Run:
             f"{folder} is not finished: this is its best checkpoint, step {step:,}", file=sys.stderr
         )
     return Run(folder, recipe, loaded, model, is_finished)
+
+
+def load_pipeline(folder, task: str | None = None, **options) -> Any:
+    """A pipeline, or an export that is called like one, which must be of `task`, if one is given.
+
+    The folder is of a run or an export, or what a task's `from_checkpoint` can read, also as
+    hf:OWNER/NAME or keras_hub:PRESET; options are those of PipelineOptions.
+    """
+    folder = find_folder(folder)
+    if is_export(folder):
+        exported = load(folder, load_task(task).kind if task else None)
+        check_export_options(folder, exported.options, options)
+        return exported
+    if not (folder / "recipe.json").exists():
+        for name in [task] if task else TASKS:
+            pipeline = load_task(name).from_checkpoint(folder, **options)
+            if pipeline is not None:
+                return pipeline
+    return load_run(folder, task).pipeline(**options)
+
+
+def check_export_options(folder: Path, stored: dict[str, Any], options: dict[str, Any]) -> None:
+    """Raises if an option differs from the one of the export; it may return fewer results."""
+    stored = stored.get("decoder", {}) | stored
+    for name, value in options.items():
+        is_count = name == "n_best" or (name == "top_k" and "class_names" in stored)
+        limit = stored.get(name)
+        if value != limit and not (is_count and limit is not None and value <= limit):
+            rule = "at most" if is_count else "as exported,"
+            raise ValueError(f"{name} of {folder} must be {rule} {limit}; got {name}={value}")

@@ -21,7 +21,7 @@ from tfx_transformer.convert.keras_hub import (
 )
 from tfx_transformer.data.text.tokenizer import END, PAD, START
 from tfx_transformer.export import export
-from tfx_transformer.train.loading import load_pipeline
+from tfx_transformer.train.run_folder import load_pipeline
 
 models = pytest.importorskip("keras_hub").models
 pytestmark = [

@@ -6,9 +6,8 @@ import pytest
 from keras import ops
 
 from tfx_transformer.decoding import DECODERS
-from tfx_transformer.models import create_model
+from tfx_transformer.models import MODELS, create_model
 from tfx_transformer.models.bytenet import dilations
-from tfx_transformer.models.published import PUBLISHED
 
 SOURCE = np.array([[4, 5, 6, 2, 0], [4, 7, 2, 0, 0]])
 TARGET = np.array([[1, 7, 8, 6, 3, 9], [1, 9, 5, 4, 8, 8]])  # longer than the source
@@ -71,7 +70,7 @@ def test_a_model_has_the_parameters_that_its_sizes_give(block, encoder):
 
 
 def test_the_listed_counts_are_those_of_the_sizes_of_the_paper():
-    counts, options = PUBLISHED["bytenet"].counts, PUBLISHED["bytenet"].options
+    counts, options = MODELS["bytenet"].published.counts, MODELS["bytenet"].published.options
     assert counts == {
         "wmt": model_size(options["vocab_size"], 800, 30, "relu", True),
         "wikipedia": model_size(options["vocab_size"], 512, 30, "multiplicative", False),

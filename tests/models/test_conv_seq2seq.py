@@ -6,8 +6,7 @@ import pytest
 from keras import ops
 
 from tfx_transformer.decoding import DECODERS
-from tfx_transformer.models import create_model
-from tfx_transformer.models.published import PUBLISHED
+from tfx_transformer.models import MODELS, create_model
 
 SOURCE = np.array([[4, 5, 6, 2, 0], [4, 7, 2, 0, 0]])
 TARGET = np.array([[1, 7, 8, 6], [1, 9, 5, 4]])
@@ -73,7 +72,7 @@ def test_a_variant_has_the_parameters_that_its_sizes_give():
 
 
 def test_the_listed_counts_are_those_of_the_sizes_of_the_paper():
-    for name, count in PUBLISHED["conv_seq2seq"].counts.items():
+    for name, count in MODELS["conv_seq2seq"].published.counts.items():
         assert count == model_size(40_000, *SIZES[name]), name
 
 

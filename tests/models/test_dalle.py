@@ -6,10 +6,9 @@ import pytest
 from keras import ops
 
 from tfx_transformer.decoding import GreedyDecoder
-from tfx_transformer.models import create_model
+from tfx_transformer.models import MODELS, create_model
 from tfx_transformer.models import dalle as module
 from tfx_transformer.models.dalle import attention_mask, block_kinds, slice_mask
-from tfx_transformer.models.published import PUBLISHED
 
 ROWS, COLUMNS, TEXT = 4, 3, 5  # START and four text tokens
 OPTIONS = {"vocab_size": 9, "text_length": TEXT - 1, "grid": (ROWS, COLUMNS)}
@@ -148,7 +147,7 @@ def test_the_model_of_the_paper_has_12_billion_parameters():
     assert options["mlp_dim"] == 4 * dim and dim // options["num_heads"] == 64
     tokens = 16_384 + 256 + 8192 + 257 + 2 * 32
     count = depth * (12 * dim**2 + 13 * dim) + tokens * dim + 2 * dim
-    assert count == PUBLISHED["dalle"].counts["paper"] and round(count / 1e9) == 12
+    assert count == MODELS["dalle"].published.counts["paper"] and round(count / 1e9) == 12
     small = module.DALLE.variants["small"] | {"vocab_size": 50}
     model = create_model("dalle", **small)
     tokens = 50 + 16 + 128 + 17 + 16

@@ -12,7 +12,7 @@ import numpy as np
 from tfx_transformer.convert.keras_file import SUFFIX, read_keras
 from tfx_transformer.convert.layout import Layout
 from tfx_transformer.convert.torch_file import read_torch
-from tfx_transformer.untrusted import read_npz, reading
+from tfx_transformer.files import read_npz, reading
 
 TORCH_SUFFIXES = (".bin", ".pt", ".pth")
 SUFFIXES = (".safetensors", ".npz", *TORCH_SUFFIXES, SUFFIX)

@@ -27,9 +27,9 @@ from tfx_transformer.convert.layout import QKV, Layout
 from tfx_transformer.convert.options import check_sizes
 from tfx_transformer.convert.vocabulary import TABLE_NAMES, EmbeddingTables, Vocabulary
 from tfx_transformer.data.text.piece_tokenizer import end_empty_rows
+from tfx_transformer.files import read_json, reading
 from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import Translator
-from tfx_transformer.untrusted import read_json, reading
 
 DECODER = {"kind": "beam", "width": 4, "length_penalty": 0.0, "min_length": 1}
 HEADS = {"TransformerBase": 8, "TransformerBig": 16}  # of files without num_heads

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfx_transformer.untrusted import reading
+from tfx_transformer.files import reading
 
 LAST_VERSION = 6
 TYPES = ("<f4", "<i1", "<i2", "<i4", "<f2", "bfloat16")

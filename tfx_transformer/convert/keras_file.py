@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tfx_transformer.untrusted import check_size, reading
+from tfx_transformer.files import check_size, reading
 
 SUFFIX = ".weights.h5"
 TASK_WEIGHTS = "task.weights.h5"  # beside the weights of a backbone: those of its head

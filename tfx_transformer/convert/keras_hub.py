@@ -30,8 +30,8 @@ from tfx_transformer.data.text.pair_batches import append_end
 from tfx_transformer.data.text.piece_tokenizer import PieceTokenizer, start_rows
 from tfx_transformer.data.text.tokenizer import END, PAD
 from tfx_transformer.decoding.constraints import MASKED
+from tfx_transformer.files import read_json, reading
 from tfx_transformer.pipelines import Generator, Translator
-from tfx_transformer.untrusted import read_json, reading
 
 # classes of backbones that are tested here
 CAUSAL_LMS = ("GPT2Backbone", "LlamaBackbone", "OPTBackbone")

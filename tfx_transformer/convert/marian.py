@@ -25,9 +25,9 @@ from tfx_transformer.convert.hub import find_checkpoint, find_folder
 from tfx_transformer.convert.layout import Layout
 from tfx_transformer.convert.options import check_sizes, find_activation
 from tfx_transformer.convert.vocabulary import TABLE_NAMES, EmbeddingTables, Vocabulary
+from tfx_transformer.files import read_json, reading
 from tfx_transformer.models import create_model
 from tfx_transformer.pipelines import Translator
-from tfx_transformer.untrusted import read_json, reading
 
 UNSUPPORTED = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 

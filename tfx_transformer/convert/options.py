@@ -14,8 +14,8 @@ from typing import Any
 
 from tfx_transformer.checks import check_above_zero, check_positive, check_whole
 from tfx_transformer.convert.preset import is_preset, read_preset, read_range
+from tfx_transformer.files import read_json, reading
 from tfx_transformer.models import MODELS
-from tfx_transformer.untrusted import read_json, reading
 
 ACTIVATIONS = {  # names of Hugging Face → ours
     "gelu": "gelu",

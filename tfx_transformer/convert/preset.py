@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfx_transformer.checks import check_above_zero, check_positive
-from tfx_transformer.untrusted import read_json, reading
+from tfx_transformer.files import read_json, reading
 
 TEXT = dict(vocab_size="vocabulary_size", dim="hidden_dim", depth="num_layers")
 TEXT |= dict(num_heads="num_heads", mlp_dim="intermediate_dim", max_length="max_sequence_length")

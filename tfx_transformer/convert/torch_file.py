@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from tfx_transformer.untrusted import check_size, reading
+from tfx_transformer.files import check_size, reading
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # start of a file before PyTorch 1.6
 STORAGES: dict[str, Any] = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from tfx_transformer.data.text.piece_tokenizer import PieceTokenizer
 from tfx_transformer.decoding.constraints import MASKED
-from tfx_transformer.untrusted import reading
+from tfx_transformer.files import reading
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 

@@ -20,10 +20,9 @@ from tfx_transformer import __version__
 from tfx_transformer.checks import check_choice
 from tfx_transformer.export import ctranslate2, litert, onnx, saved_model
 from tfx_transformer.export.saved_model import ExportedPipeline
-from tfx_transformer.files import lock_folder, whole_folder
+from tfx_transformer.files import lock_folder, read_json, whole_folder
 from tfx_transformer.pipelines.base import Pipeline
 from tfx_transformer.serving import tensorflow_serving
-from tfx_transformer.untrusted import read_json
 
 FORMATS = {
     "ctranslate2": ctranslate2,

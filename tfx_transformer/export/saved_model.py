@@ -16,11 +16,11 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_transformer.checks import check_choice
+from tfx_transformer.files import reading
 from tfx_transformer.pipelines import PIPELINES
 from tfx_transformer.pipelines.base import Pipeline, Predictor
 from tfx_transformer.pipelines.decode import decoder_options
 from tfx_transformer.serving.tensorflow_serving import TEXT, TEXTS, write_warm_up
-from tfx_transformer.untrusted import reading
 
 KINDS = tuple(PIPELINES)
 TEXT_OPS = ("Sentencepiece", "FastBert", "FastWordpiece")  # prefixes of tensorflow-text

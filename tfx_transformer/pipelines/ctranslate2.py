@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.checks import import_extra
+from tfx_transformer.files import read_json
 from tfx_transformer.pipelines import Translator
 from tfx_transformer.pipelines.base import Predictor
 from tfx_transformer.runtime import graph
-from tfx_transformer.untrusted import read_json
 
 FILE = "translate_batch.json"
 END = "</s>"

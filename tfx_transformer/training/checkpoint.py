@@ -12,8 +12,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from tfx_transformer.files import whole_file
-from tfx_transformer.untrusted import read_npz
+from tfx_transformer.files import read_npz, whole_file
 
 
 class Checkpoints(keras.callbacks.Callback):

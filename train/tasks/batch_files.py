@@ -85,7 +85,7 @@ class LineWork:
 
     def load(self) -> Callable[[list[str]], list[tuple[str, bool]]]:
         """Loads the model → a function from lines to their answers."""
-        from tfx_transformer.train.loading import load_pipeline
+        from tfx_transformer.train.run_folder import load_pipeline
 
         pipeline = load_pipeline(self.model, self.task, **self.options)
 
@@ -172,7 +172,7 @@ def read_content(path: Path) -> Content:
 
 def open_output(output: Path, work: LineWork, contents: dict[Path, Content]) -> None:
     """Writes the manifest; raises if there are files of another model, options or content."""
-    from tfx_transformer.untrusted import read_json, reading
+    from tfx_transformer.files import read_json, reading
 
     path = output / STATE / "manifest.json"
     made = json.loads(json.dumps({"model": hash_model(work.model)} | work.options))

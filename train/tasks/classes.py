@@ -12,10 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.data.sources import is_text
-from tfx_transformer.files import write_file
+from tfx_transformer.files import reading, write_file
 from tfx_transformer.train.tasks.base import Evaluation, Evaluator, Task, check_one_source, timed
 from tfx_transformer.training.classification_metrics import classification_scores, confusion_matrix
-from tfx_transformer.untrusted import reading
 
 BATCH_SIZE = 64  # of evaluations
 

@@ -31,7 +31,7 @@ def show(result, line):
 @pytest.fixture
 def pipeline(monkeypatch):
     pipeline = Upper()
-    monkeypatch.setattr("tfx_transformer.train.loading.load_pipeline", lambda *_, **__: pipeline)
+    monkeypatch.setattr("tfx_transformer.train.run_folder.load_pipeline", lambda *_, **__: pipeline)
     return pipeline
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfx_transformer.data.sources import is_text, read_lines
-from tfx_transformer.untrusted import reading
+from tfx_transformer.files import reading
 
 KNOWN = (
     "NAME#NUMBER<TAB>CAPTION, a CSV with the columns image (or file, file_name) and caption, JSON "

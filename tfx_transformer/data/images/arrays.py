@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfx_transformer import untrusted
+from tfx_transformer import files
 
 MAX_CLASSES = 2**20
 SUFFIXES = {"train": "train", "validation": "val", "test": "test"}  # of x_train, y_train, …
@@ -12,7 +12,7 @@ SUFFIXES = {"train": "train", "validation": "val", "test": "test"}  # of x_train
 
 def read_npz(path: Path) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], list[str]]:
     """{split: (pixels (N, h, w) or (N, h, w, C), labels (N,))} of a file, and the class names."""
-    arrays = untrusted.read_npz(path, untrusted.MAX_PIXEL_RATIO)
+    arrays = files.read_npz(path, files.MAX_PIXEL_RATIO)
     names = arrays.pop("class_names", None)
     pairs = {
         split: (arrays[f"x_{suffix}"], arrays[f"y_{suffix}"])
@@ -35,7 +35,7 @@ def read_npz(path: Path) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], list
             f"{path}: class_names must be a string for each of {count} labels; got {names.dtype} "
             f"of shape {names.shape}"
         )
-    with untrusted.reading(path):  # strings may be no Unicode
+    with files.reading(path):  # strings may be no Unicode
         return checked, names.tolist()
 
 

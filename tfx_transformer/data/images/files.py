@@ -26,7 +26,7 @@ from tqdm import tqdm
 from tfx_transformer.data.images.options import MAX_PIXELS
 from tfx_transformer.data.images.pixels import decode_png, stored_orientation
 from tfx_transformer.data.sources import unknown_source
-from tfx_transformer.untrusted import MAX_PIXEL_RATIO, check_size, reading
+from tfx_transformer.files import MAX_PIXEL_RATIO, check_size, reading
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm")
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "PPM")  # others of Pillow are less safe

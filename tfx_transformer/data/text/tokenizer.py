@@ -23,8 +23,7 @@ from tfx_transformer.data.text.sentencepiece_model import (
     SentencePieceModel,
     decode_rows,
 )
-from tfx_transformer.files import write_file
-from tfx_transformer.untrusted import reading
+from tfx_transformer.files import reading, write_file
 
 MAX_SENTENCES = 200_000  # that a vocabulary is trained on: below 1 GB of memory
 

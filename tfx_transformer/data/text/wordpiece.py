@@ -13,8 +13,7 @@ from pathlib import Path
 import tensorflow as tf
 import tensorflow_text
 
-from tfx_transformer.files import write_file
-from tfx_transformer.untrusted import read_json, reading
+from tfx_transformer.files import read_json, reading, write_file
 
 PAD = 0  # the padding id of all models
 FILES = "vocab.txt", "tokenizer_config.json"

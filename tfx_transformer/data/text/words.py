@@ -6,8 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tfx_transformer.files import write_file
-from tfx_transformer.untrusted import reading
+from tfx_transformer.files import reading, write_file
 
 SPECIAL = ("[PAD]", "[UNK]")
 PAD, UNK = 0, 1

@@ -23,7 +23,7 @@ def caption(
     check_exists(model=model)
     check_files(files)
     start_tensorflow()
-    from tfx_transformer.train.loading import load_pipeline
+    from tfx_transformer.train.run_folder import load_pipeline
 
     def describe(result) -> str | None:
         return result.text if result.is_readable else None

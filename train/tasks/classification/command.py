@@ -23,7 +23,7 @@ def classify(
     check_exists(model=model)
     check_files(files)
     start_tensorflow()
-    from tfx_transformer.train.loading import load_pipeline
+    from tfx_transformer.train.run_folder import load_pipeline
 
     def answer(result) -> str | None:
         best = (f"{label} {score:.3f}" for label, score in result.classes[:top_k])

@@ -35,7 +35,7 @@ def draw(
         check_positive(count=count)
         changes["n_best"] = count
     start_tensorflow()
-    from tfx_transformer.train.loading import load_pipeline
+    from tfx_transformer.train.run_folder import load_pipeline
     from tfx_transformer.train.tasks.image_generation.plots import plot_sheet
     from tfx_transformer.train.tasks.lines import warn_truncated
 

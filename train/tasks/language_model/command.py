@@ -32,8 +32,7 @@ def generate(
     import tensorflow as tf
 
     from tfx_transformer.export import is_export
-    from tfx_transformer.train.loading import load_pipeline
-    from tfx_transformer.train.run_folder import load_run
+    from tfx_transformer.train.run_folder import load_pipeline, load_run
 
     changes = given(options)
     length = changes.pop("max_length", MAX_LENGTH)

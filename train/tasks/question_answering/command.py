@@ -31,7 +31,7 @@ def answer(model: Model, question: Questions, story: str = "", hops: bool = Fals
         print("one sentence per line; Ctrl-D ends", file=sys.stderr, flush=True)
     text = read_story(story)
     start_tensorflow()
-    from tfx_transformer.train.loading import load_pipeline
+    from tfx_transformer.train.run_folder import load_pipeline
 
     answerer = load_pipeline(model, "question_answering")
     results = answerer.results([(text, each) for each in question])

@@ -34,7 +34,7 @@ def classify_text(
         warn_truncated(answer_files(files, work), ADVICE)
         return
     start_tensorflow()
-    from tfx_transformer.train.loading import load_pipeline
+    from tfx_transformer.train.run_folder import load_pipeline
 
     classifier = load_pipeline(model, "text_classification", top_k=top_k)
     truncated = 0

@@ -36,7 +36,7 @@ def translate(
         warn_truncated(answer_files(files, work), ADVICE)
         return
     start_tensorflow()
-    from tfx_transformer.train.loading import load_pipeline
+    from tfx_transformer.train.run_folder import load_pipeline
     from tfx_transformer.visualization.attention import show_attention
 
     translator = load_pipeline(model, "translation", **given(options))
