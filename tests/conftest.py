@@ -11,12 +11,16 @@ import_tensorflow()
 
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from tensorflow.python.util import tf_stack  # noqa: E402
 
 # Graphs run once in a test: to optimize them takes longer than to run them. The processes that
 # tests start, and so all exports that are loaded in a new process, run optimized graphs.
 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 # Small operations are faster in one thread, and the processes of pytest share the cores.
 tf.config.threading.set_intra_op_parallelism_threads(1)
+# Every op of a graph keeps the stack that made it, for error messages: a fifteenth of all time.
+_STACK = tf_stack.extract_stack()
+tf_stack.extract_stack = lambda *_, **__: _STACK
 
 RUNS = (  # trained once for all tests, in one worker
     "run",
