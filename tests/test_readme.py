@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tfx_transformer.models import MODELS
 from tfx_transformer.train import cli
 from tfx_transformer.train.launch import local, ray_train
 from tfx_transformer.train.parsing import parse_train
@@ -106,3 +107,8 @@ def test_the_command_line_accepts_every_command_of_every_page(monkeypatch):
             cli.main([name, *arguments])
     assert len(called) == len(found) > 40
     assert {"train", "compare", "evaluate", "layers", "list", "plot"} <= set(called)
+
+
+def test_the_readme_describes_every_model():
+    (table,) = re.findall(r"## Models\n(.*?)\n## ", TEXTS["README.md"], flags=re.S)
+    assert sorted(re.findall(r"^\| `(\w+)` \|", table, flags=re.M)) == sorted(MODELS)
