@@ -73,3 +73,23 @@ def test_an_even_window_is_refused():
         LocalAttention(D, H, window=4)
     with pytest.raises(ValueError, match="window=-3"):
         LocalAttention(D, H, window=-3)
+
+
+@pytest.mark.parametrize("length", [33, 70])  # queries; blocks have 32
+@pytest.mark.parametrize("keys", [29, 70, 101])
+@pytest.mark.parametrize("kind", ["none", "padding", "pairs", "causal"])
+def test_blocks_equal_the_scores_of_all_pairs(length, keys, kind, draw, randomize):
+    query, context = draw(B, length, D), draw(B, keys, D)
+    padding, pairs = draw(B, keys) > -1, draw(B, H, length, keys) > -1
+    mask = {
+        "none": None,
+        "padding": padding,
+        "pairs": pairs,
+        "causal": causal_mask(length, keys),
+    }[kind]
+    layer = LocalAttention(D, H, window=9, position={"kind": "relative", "max_distance": 3})
+    randomize(layer, query, context)
+    output, weights, _ = layer.attend(query, context, attention_mask=mask)
+    _, values = layer.precompute(context)
+    expected = layer.sum_values(weights, values, training=False)
+    np.testing.assert_allclose(convert_to_numpy(output), convert_to_numpy(expected), atol=1e-5)

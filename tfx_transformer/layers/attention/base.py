@@ -109,9 +109,7 @@ class Attention(AttendMixin, Serializable, keras.layers.Layer):
             is_past = ops.arange(ops.shape(k)[2]) <= index + ops.arange(ops.shape(q)[2])[:, None]
             attention_mask = combine_masks(attention_mask, is_past)  # (T, S)
 
-        scores = self.score(q, k, index)
-        weights = self.normalize_scores(scores, attention_mask, index, training)
-        output = self.sum_values(weights, v, training)
+        output, weights = self.mix(q, k, v, attention_mask, index, training)
         return pack_results(output, weights, cache, return_attention_scores)
 
     def project_query(self, query, index):
@@ -126,6 +124,11 @@ class Attention(AttendMixin, Serializable, keras.layers.Layer):
     def score(self, q, k, index):
         """Queries at positions index … and keys at 0 … → (B, H, T, S)."""
         return dot_product_scores(q, k)
+
+    def mix(self, q, k, v, attention_mask, index, training):
+        """Queries, keys and values → the output (B, T, D) and the weights (B, H, T, S)."""
+        weights = self.normalize_scores(self.score(q, k, index), attention_mask, index, training)
+        return self.sum_values(weights, v, training), weights
 
     def normalize_scores(self, scores, attention_mask, index, training):
         """(B, H, T, S) → weights (B, H, T, S): a distribution over the keys for each query."""
