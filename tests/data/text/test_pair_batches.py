@@ -169,12 +169,10 @@ def test_the_same_seed_and_epoch_give_the_same_batches(data, pairs, tokenizers):
     assert as_lists(data.dataset(3)) != as_lists(other.dataset(3))
 
 
-@pytest.mark.parametrize("n_best", [1, 4])
-def test_a_run_resumed_at_any_step_equals_the_uninterrupted_one(pairs, tokenizers, n_best):
+@pytest.mark.parametrize("options", [{}, {"n_best": 4}, {"noise": 0.5}])
+def test_a_run_resumed_at_any_step_equals_the_uninterrupted_one(pairs, tokenizers, options):
     def fresh():
-        return PairBatches(
-            pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, n_best=n_best
-        )
+        return PairBatches(pairs, *tokenizers, token_budget=BUDGET, max_length=LONGEST, **options)
 
     data, resumed = fresh(), fresh()
     steps = data.steps_per_epoch
@@ -205,6 +203,26 @@ def test_subword_regularization_samples_another_segmentation_in_each_epoch(pairs
     first, second = segmentations
     assert first.keys() == second.keys()
     assert sum(first[text] != second[text] for text in first) > len(first) / 4
+
+
+def test_noise_is_in_sources_only_and_differs_between_epochs(pairs, tokenizers):
+    options = {"token_budget": BUDGET, "max_length": LONGEST, "seed": 5}
+    data = PairBatches(pairs, *tokenizers, **options)
+    noisy = PairBatches(pairs, *tokenizers, **options, noise=0.9)
+    changed = []
+    for epoch in range(2):
+        plain, found = as_lists(data.dataset(epoch)), as_lists(noisy.dataset(epoch))
+        assert [batch[1:] for batch in plain] == [batch[1:] for batch in found]
+        rows = {}
+        for one, other in zip(plain, found, strict=True):
+            for row, new in zip(one[0], other[0], strict=True):
+                assert len(row) == len(new) and new.count(END) == 1
+                assert {*new} <= {*row, PAD}
+                rows[tuple(row[: row.index(END)])] = new[: new.index(END)]
+        assert sum([*row] != new for row, new in rows.items()) > len(rows) / 3
+        changed.append(rows)
+    assert changed[0].keys() == changed[1].keys()
+    assert sum(changed[0][row] != changed[1][row] for row in changed[0]) > len(rows) / 3
 
 
 def test_evaluation_keeps_every_pair_and_truncates_long_ones(pairs, tokenizers):
@@ -303,6 +321,12 @@ def test_subword_regularization_needs_unigram_tokenizers(pairs, tokenizers, phra
 def test_evaluation_cannot_sample_segmentations(pairs, tokenizers):
     with pytest.raises(ValueError, match="needs a seed; got n_best=4, seed=None"):
         PairBatches(pairs, *tokenizers, seed=None, n_best=4)
+
+
+@pytest.mark.parametrize("options", [{"seed": None}, {"n_best": 4}])
+def test_noise_is_for_training_without_subword_regularization(pairs, tokenizers, options):
+    with pytest.raises(ValueError, match=r"noise needs n_best=1 and a seed; got noise=0.1"):
+        PairBatches(pairs, *tokenizers, noise=0.1, **options)
 
 
 def test_a_token_budget_below_one_row_is_refused(pairs, tokenizers):

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from tfx_transformer.checks import check_positive
+from tfx_transformer.checks import check_positive, check_rate
 from tfx_transformer.data.buckets import bucket_sizes, pair_sizes
 from tfx_transformer.data.epochs import BucketedBatches
 from tfx_transformer.data.sources import describe_counts
@@ -28,6 +28,7 @@ from tfx_transformer.data.stored import (
     read_rows,
     write_rows,
 )
+from tfx_transformer.data.text.noise import add_noise
 from tfx_transformer.data.text.pairs import Pairs
 from tfx_transformer.data.text.tokenizer import END, PAD, START, Tokenizer
 
@@ -108,6 +109,7 @@ class PairBatches(BucketedBatches):
             order, truncated to `max_length`.
         n_best: above 1, one of the `n_best` best segmentations is sampled anew in each epoch.
         alpha: its smoothing; see `Tokenizer.sample`.
+        noise: fraction of the sources that have noise, other ones in each epoch; see `add_noise`.
     """
 
     def __init__(
@@ -120,12 +122,16 @@ class PairBatches(BucketedBatches):
         seed: int | None = 0,
         n_best: int = 1,
         alpha: float = 0.1,
+        noise: float = 0.0,
     ):
         check_positive(max_length=max_length, n_best=n_best)
         if n_best > 1 and not (source_tokenizer.can_sample and target_tokenizer.can_sample):
             raise ValueError(
                 f"n_best above 1 needs unigram tokenizers on both sides; got {n_best=}"
             )
+        check_rate(noise=noise)
+        if noise and (n_best > 1 or seed is None):
+            raise ValueError(f"noise needs n_best=1 and a seed; got {noise=}, {n_best=}, {seed=}")
         if n_best > 1 and seed is None:
             raise ValueError(f"n_best above 1 needs a seed; got {n_best=}, {seed=}")
         self.tokenizers = source_tokenizer, target_tokenizer
@@ -145,7 +151,7 @@ class PairBatches(BucketedBatches):
         if n_best > 1:  # other segmentations are longer: they need room
             sizes = {(x, x): rows for x, rows in bucket_sizes(max_length, token_budget).items()}
         super().__init__(lengths, sizes, seed)
-        self.max_length, self.n_best, self.alpha = max_length, n_best, alpha
+        self.max_length, self.n_best, self.alpha, self.noise = max_length, n_best, alpha, noise
         kinds = (tf.string, tf.float32) if n_best > 1 else (tf.int32, tf.int64)
         side = tuple(tf.TensorSpec([None], kind) for kind in kinds)  # see `_ids`
         length, is_real = tf.TensorSpec([2], tf.int32), tf.TensorSpec([None], tf.bool)
@@ -173,6 +179,9 @@ class PairBatches(BucketedBatches):
                 source, target = zip(texts, uniform[:, rows], strict=True)
             else:
                 source, target = (side.take(rows, self.max_length - 1) for side in self.ids)
+                if self.noise:
+                    seeds = ([self.seed, epoch, 2, row] for row in rows)
+                    source = add_noise(*source, self.noise, seeds)
             yield batch.length, batch.is_real, source, target
 
     def make_batch(self, length, is_real, source, target):

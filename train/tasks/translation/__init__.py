@@ -37,6 +37,9 @@ class TranslationData:
     """Maximum number of tokens in a batch on each side, with padding."""
     n_best: int = 1
     """Above 1: subword regularization that samples from this many segmentations."""
+    noise: float = 0.0
+    """Fraction of the training sources that lose tokens at their end or in between, or have them in
+    another order; not with n_best above 1."""
     cache: str = ""
     """Folder for the stored pairs and tokens of files, which runs may share; by default that of the
     run."""

@@ -50,6 +50,7 @@ class TranslationTask(Task):
             max_length=recipe.data.max_length,
             seed=recipe.seed,
             n_best=recipe.data.n_best,
+            noise=recipe.data.noise,
         )
         self.units_per_batch = self.data.num_tokens[1] / self.data.steps_per_epoch
         print(self.pairs["train"], self.data, sep="\n")
