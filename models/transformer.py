@@ -43,7 +43,8 @@ class Transformer(BaseModel):
             and output) or "none"; None is "output" if `source_vocab_size` is given, else "all".
         output_bias: whether a learned bias is added to the logits.
         position: a name in POSITION, or a dict of its options. "rotary" and "relative" act inside
-            self-attention; "learned" has 1024 positions, or its option `max_length`.
+            self-attention; "learned" has 1024 positions, or its option `max_length`; None is without
+            positions.
         memory: encoder output that decoder block i attends to: "final", of the last encoder block,
             or "layerwise", of encoder block i.
         attention: a name in ATTENTION, or a dict of its options.
@@ -77,7 +78,7 @@ class Transformer(BaseModel):
         source_vocab_size: int | None = None,
         tie: Literal["all", "output", "none"] | None = None,
         output_bias: bool = False,
-        position: str | dict[str, Any] = "sinusoidal",
+        position: str | dict[str, Any] | None = "sinusoidal",
         memory: Literal["final", "layerwise"] = "final",
         attention: str | dict[str, Any] = "multi_head",
         activation: str = "relu",
@@ -270,6 +271,8 @@ class Transformer(BaseModel):
 
 def place_position(position, attention):
     """Where a position layer acts → (position on tokens or None, spec of self-attention)."""
+    if position is None:
+        return None, attention
     kind, options = POSITION.find(position)
     if kind is POSITION["sincos_2d"]:
         raise ValueError(f"position must be of a sequence, not of an image; got {position!r}")

@@ -173,6 +173,13 @@ def test_decoder_block_i_attends_to_encoder_block_i_only_if_layerwise(randomize)
 TARGETS = np.array([[7, 8, 2], [9, 2, 0]])
 
 
+def test_without_positions_the_source_is_a_bag_of_words(randomize):
+    model = create_model("transformer", "test", vocab_size=11, position=None)
+    randomize(model, INPUTS, scale=0.3)
+    swapped = {"source": SOURCE[:, [1, 0, 2, 3, 4]], "target": TARGET}
+    np.testing.assert_allclose(numpy(model(swapped)), numpy(model(INPUTS)), atol=1e-5)
+
+
 @pytest.mark.parametrize("options", sorted(OPTIONS))
 def test_the_loss_reaches_every_weight(options):
     model = create_model("transformer", "test", vocab_size=11, **OPTIONS[options])
