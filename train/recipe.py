@@ -28,7 +28,7 @@ RULES = {  # the ranges of options, by their names
         *("eval_steps", "max_length", "n_best", "steps", "token_budget", "vocab_size"),
         "steps_per_execution",
     ),
-    check_rate: ("beta_2", "ema", "label_smoothing", "weight_decay"),
+    check_rate: ("beta_2", "ema", "label_smoothing", "noise", "weight_decay"),
     check_whole: ("patience", "seed", "warmup_steps"),
 }
 
