@@ -43,7 +43,7 @@ class Transformer(BaseModel):
             and output) or "none"; None is "output" if `source_vocab_size` is given, else "all".
         output_bias: whether a learned bias is added to the logits.
         position: a name in POSITION, or a dict of its options. "rotary" and "relative" act inside
-            self-attention; "learned" has 1024 positions, or its option `max_length`; None is without
+            self-attention; "learned" has 1024 positions, or its option `max_length`; None: no
             positions.
         memory: encoder output that decoder block i attends to: "final", of the last encoder block,
             or "layerwise", of encoder block i.

@@ -1,4 +1,4 @@
-"""Questions about stories, end-to-end memory network; embedded stories: 8.9 % errors.
+"""Questions about stories, end-to-end memory network; embedded stories: 5.6 % errors.
 
 Six kinds of questions as in bAbI, in a small simulated world: 10,000 of each kind for training,
 1,000 of other stories for the test. The tasks of bAbI themselves: `--data.train
@@ -8,9 +8,9 @@ learning rates there is Adam with a cosine.
 
 Run:     tfx-transformer train answer_stories
          tfx-transformer answer runs/answer_stories "Where is John?" --story story.txt
-Time:    10 minutes on a share of 2 busy CPU cores
-Result:  8.9 % errors of 6,000 questions: 0.3 one fact, 5.1 two facts, 23.8 three facts, 15.1 yes or
-         no, 6.4 counting, 2.7 lists
+Time:    8 minutes at 2,200 questions per second on a share of 2 busy CPU cores
+Result:  5.6 % errors of 6,000 questions: 0.2 one fact, 3.7 two facts, 21.1 three facts, 3.3 yes or
+         no, 3.3 counting, 1.7 lists
 """
 
 from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions
@@ -25,6 +25,7 @@ RECIPE = QuestionAnsweringRecipe(
     optimizer=OptimizerOptions(
         learning_rate=5e-3, schedule="cosine", warmup_steps=100, clip_norm=40 / 32
     ),
-    steps=8000,
+    steps=16_000,
+    steps_per_execution=20,
     eval_steps=500,
 )
