@@ -1,3 +1,6 @@
+import importlib
+import sys
+
 import pytest
 
 from tfx_transformer.checks import (
@@ -9,6 +12,7 @@ from tfx_transformer.checks import (
     check_rate,
     check_whole,
     import_extra,
+    is_installed,
 )
 
 
@@ -68,3 +72,15 @@ def test_an_optional_package_is_imported_or_named_with_the_command_to_install_it
     match = 'the format x needs the package no_such: pip install no_such, or .*".\\[convert\\]"'
     with pytest.raises(ImportError, match=match):
         import_extra("no_such.part", "the format x", "convert")
+
+
+def test_a_folder_with_the_name_of_a_package_is_not_that_package(tmp_path, monkeypatch):
+    (tmp_path / "no_such").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert importlib.import_module("no_such") and not is_installed("no_such")
+    with pytest.raises(ImportError, match="the format x needs the package no_such"):
+        import_extra("no_such", "the format x", "convert")
+    del sys.modules["no_such"]
+    (tmp_path / "no_such/__init__.py").touch()
+    importlib.invalidate_caches()
+    assert is_installed("no_such")

@@ -1,6 +1,6 @@
 """Checks of arguments; each error names the argument, the rule and the value."""
 
-import importlib
+import importlib.util
 from typing import Any
 
 
@@ -10,12 +10,21 @@ def missing_package(purpose: str, package: str, extra: str) -> ImportError:
     return ImportError(f"{purpose} needs the package {package}: {install}")
 
 
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported; any folder of its name, without code, is not enough."""
+    spec = importlib.util.find_spec(package)
+    return spec is not None and spec.origin is not None
+
+
 def import_extra(module: str, purpose: str, extra: str) -> Any:
     """Imports a module of an optional package; without it, the error says how to install it."""
+    package = module.partition(".")[0]
+    if not is_installed(package):
+        raise missing_package(purpose, package, extra)
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise missing_package(purpose, module.partition(".")[0], extra) from error
+        raise missing_package(purpose, package, extra) from error
 
 
 def check_positive(**sizes) -> None:

@@ -1,6 +1,5 @@
 """The commands that are not of one task. Each imports TensorFlow only when it runs."""
 
-import importlib.util
 import json
 import pkgutil
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 import tfx_transformer
-from tfx_transformer.checks import missing_package
+from tfx_transformer.checks import is_installed, missing_package
 from tfx_transformer.files import check_exists, check_new
 from tfx_transformer.runtime import keep_compiled, start_tensorflow
 from tfx_transformer.serving.options import AccessOptions, RayOptions, ServingOptions, name_folders
@@ -239,9 +238,9 @@ def serve(
     if engine == "local" and ray != RAY_OPTIONS:
         raise ValueError("the options of replicas need engine=ray; got engine=local")
     for package in ("fastapi", "prometheus_client", "uvicorn", "tensorflow_serving"):
-        if importlib.util.find_spec(package) is None:
+        if not is_installed(package):
             raise missing_package("serve", package.replace("tensorflow_s", "tensorflow-s"), "serve")
-    if engine == "ray" and importlib.util.find_spec("ray") is None:
+    if engine == "ray" and not is_installed("ray"):
         raise missing_package("engine=ray", "ray[serve]", "ray")
     access = access.with_environment()
     listener = listen(host, port)
@@ -249,9 +248,12 @@ def serve(
     keep_compiled()
     start_tensorflow()
     from tfx_transformer.serving.server import serve, start_log
+    from tfx_transformer.serving.threads import choose_threads
+    from tfx_transformer.train.run_folder import find_kind
     from tfx_transformer.train.run_folder import load_pipeline as load
 
     start_log()
+    options = choose_threads(options, folders, find_kind)
     if ready is None:
         from tfx_transformer.serving.ray import build, run
 

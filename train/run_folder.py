@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tfx_transformer import __version__, register_classes
 from tfx_transformer.convert.hub import find_folder
-from tfx_transformer.export import is_export, load
+from tfx_transformer.export import is_export, load, read_info
 from tfx_transformer.files import check_unlocked, reading, write_file
 from tfx_transformer.train.recipe import Recipe, file_names, flatten, load_recipe, save_recipe
 from tfx_transformer.train.tasks import TASKS, load_task
@@ -166,6 +166,13 @@ def load_run(folder, task: str | None = None) -> Run:
             f"{folder} is not finished: this is its best checkpoint, step {step:,}", file=sys.stderr
         )
     return Run(folder, recipe, loaded, model, is_finished)
+
+
+def find_kind(folder: Path) -> str:
+    """The kind of pipeline of a run or an export, which is not loaded."""
+    if is_export(folder):
+        return read_info(folder)["kind"]
+    return load_task(load_recipe(folder / "recipe.json").task).kind
 
 
 def load_pipeline(folder, task: str | None = None, **options) -> Any:

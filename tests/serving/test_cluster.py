@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-ray = pytest.importorskip("ray")
+pytest.importorskip("ray.exceptions")  # "ray" alone may be any folder of this name
+import ray  # noqa: E402
 
 from tfx_transformer.serving.cluster import start_ray  # noqa: E402
 

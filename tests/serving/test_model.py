@@ -161,7 +161,7 @@ def test_a_late_answer_is_an_error_at_the_deadline(serve, toy):
 
 
 def test_what_waits_after_its_deadline_is_not_computed(serve, toy, monkeypatch):
-    monkeypatch.setattr("tfx_transformer.serving.model.NUM_THREADS", 0)
+    monkeypatch.setattr(ServingOptions, "num_batches", 0)
     model = serve(max_batch_size=1)  # one call at a time
     toy.may_run.clear()
     first = model.submit({"text": ["first"]})

@@ -1,3 +1,4 @@
+import importlib.util
 import json
 
 import pytest
@@ -87,13 +88,13 @@ def test_only_runs_of_one_task_are_compared(run, classify_run):
 
 
 def test_serve_names_the_extra_that_is_missing(tmp_path, monkeypatch):
-    find = commands.importlib.util.find_spec
+    find = importlib.util.find_spec
     for package, engine, message in (
         ("uvicorn", "local", r'serve needs the package uvicorn: .* ".\[serve\]"'),
         ("ray", "ray", r'engine=ray needs the package ray\[serve\]: .* ".\[ray\]"'),
     ):
         hidden = lambda name, missing=package: None if name == missing else find(name)  # noqa: E731
-        monkeypatch.setattr(commands.importlib.util, "find_spec", hidden)
+        monkeypatch.setattr(importlib.util, "find_spec", hidden)
         with pytest.raises(SystemExit, match=message):
             main(["serve", str(tmp_path), "--engine", engine])
 

@@ -12,7 +12,6 @@ in Python (`ServedModel`).
 
 import functools
 import itertools
-import os
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
@@ -22,7 +21,6 @@ from tfx_transformer.runtime import graph
 from tfx_transformer.serving.errors import TooLarge
 from tfx_transformer.serving.options import ServingOptions
 
-NUM_THREADS = min(max(2, (os.cpu_count() or 1) // 2), 8)  # batches of one model at the same time
 TEXT_BYTES = (48, 64, 96, 128, 256)  # longest texts of the groups; the last one has no limit
 MIN_WIDTH, MAX_WIDTH = 16, 512  # of token ids, for a model that states no length
 _numbers = itertools.count()
@@ -71,7 +69,7 @@ class BatchedFunction:
                 in_tensors=tensors,
                 captured_tensors=computation.captured_inputs,
                 f=computation,
-                num_batch_threads=NUM_THREADS,
+                num_batch_threads=options.num_batches,
                 max_batch_size=options.max_batch_size,
                 batch_timeout_micros=round(1000 * options.batch_timeout),
                 Tout=[x.dtype for x in computation.outputs],

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfx_transformer.serving.batching import NUM_THREADS, BatchedFunction, Lengths
+from tfx_transformer.serving.batching import BatchedFunction, Lengths
 from tfx_transformer.serving.errors import (
     DeadlineExceeded,
     InvalidRequest,
@@ -106,7 +106,8 @@ class ServedModel:
             if signature.is_batched
         }
         # enough calls to fill the next batches; the others wait here, where they can be dropped
-        workers = min(self.limits.max_waiting, (NUM_THREADS + 1) * self.limits.max_batch_size)
+        enough = (self.limits.num_batches + 1) * self.limits.max_batch_size
+        workers = min(self.limits.max_waiting, enough)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix=f"{name}-{version}")
         self._changed, self._waiting, self._is_closing = threading.Condition(), 0, False
 

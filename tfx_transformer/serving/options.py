@@ -18,6 +18,8 @@ class ServingOptions:
         max_batch_size: maximum number of rows that are computed together.
         batch_timeout: milliseconds that a request waits for others to share its batch; those that
             arrive while all threads compute share one in any case.
+        threads: cores that one operation uses; several batches are computed at the same time on
+            the others. 0 is one for translators and language models, and all for other models.
         max_waiting: maximum number of requests that wait or are computed; more are refused.
         max_rows: maximum number of rows of one request.
         max_body: maximum size of a request in megabytes.
@@ -31,6 +33,7 @@ class ServingOptions:
 
     max_batch_size: int = 32
     batch_timeout: float = 0.0
+    threads: int = 0
     max_waiting: int = 256
     max_rows: int = 256
     max_body: float = 32.0
@@ -47,10 +50,17 @@ class ServingOptions:
             max_rows=self.max_rows,
             max_characters=self.max_characters,
         )
+        check_whole(threads=self.threads)
         check_above_zero(max_body=self.max_body, deadline=self.deadline)
         for name in ("batch_timeout", "max_length", "poll"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative; got {name}={getattr(self, name)}")
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of one model that are computed at the same time."""
+        cores = os.cpu_count() or 1
+        return max(2, cores // self.threads if self.threads else min(cores // 2, 8))
 
     @property
     def allowed_batch_sizes(self) -> list[int]:

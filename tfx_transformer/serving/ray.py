@@ -28,6 +28,7 @@ from tfx_transformer.serving.metrics import Metrics
 from tfx_transformer.serving.options import AccessOptions, RayOptions, ServingOptions, name_folders
 from tfx_transformer.serving.repository import Repository
 from tfx_transformer.serving.server import start_log
+from tfx_transformer.serving.threads import choose_threads, set_threads
 
 CHECKS = 2.0  # seconds between two health checks of a replica
 GRACE = 5.0  # seconds that a replica has for its end, after the deadline of its requests
@@ -54,6 +55,7 @@ class Server:
         access: AccessOptions,
     ):
         start_log()
+        set_threads(options)
         metrics = Metrics()
         self.repository = Repository(folders, options, load, metrics.observe)
         self.repository.start()
@@ -117,6 +119,7 @@ def app(arguments: dict[str, str]) -> serve.Application:
         raise ValueError(f"unknown argument {name!r}; known: {', '.join(sorted(known))}")
     options, ray_options = (parse(kind, arguments) for kind in kinds)
     folders = name_folders([name for name in arguments.get("models", "").split(",") if name])
+    options = choose_threads(options, folders)
     return build(folders, options, ray_options, access=OPEN.with_environment())
 
 

@@ -16,6 +16,7 @@ from tfx_transformer.serving.metrics import Metrics
 from tfx_transformer.serving.options import AccessOptions, ServingOptions
 from tfx_transformer.serving.repository import Repository
 from tfx_transformer.serving.requests import ActiveRequests
+from tfx_transformer.serving.threads import set_threads
 
 KEEP_ALIVE = 75  # seconds of an idle connection; proxies and clients reuse theirs for about 60
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ def serve(
         grpc_port: 0 is none.
         access: who may call the server.
     """
+    set_threads(options)
     metrics = Metrics()
     repository = Repository(folders, options, load, metrics.observe)
     app = create_app(repository, options, access.at(listener.getsockname()[0]), metrics)

@@ -42,6 +42,7 @@ def workers_of(marker: str) -> list[int]:
 def test_a_worker_of_a_local_ray_is_killed_and_the_weights_are_those_of_one_device(
     language_recipe_of, tmp_path
 ):
+    pytest.importorskip("ray.train")
     recipe = absolute_paths(language_recipe_of(steps=6, eval_steps=2))
     recipe = dataclasses.replace(recipe, model=recipe.model.replace(dropout=0.0))
     one, folder = tmp_path / "one", tmp_path / "ray"

@@ -1,7 +1,6 @@
 """Real Ray on this machine, with two workers."""
 
 import gzip
-import importlib.util
 import os
 import signal
 import subprocess
@@ -10,10 +9,11 @@ import time
 
 import pytest
 
+from tfx_transformer.checks import is_installed
 from tfx_transformer.train.cli import main
 
 pytestmark = pytest.mark.serving
-if importlib.util.find_spec("ray") is None:
+if not is_installed("ray"):
     pytest.skip("ray is not installed", allow_module_level=True)
 
 
