@@ -10,7 +10,8 @@ stay open. For each model, in this order:
     alone      one client, the next request after the last answer (closed loop)
     closed     32 clients, the same
     70 %       requests at random moments (open loop), 0.7 of the rate of `closed`
-    200 %      the same with 2.0 of it, for `--minutes`: answers or refusals, none late
+    200 %      the same with 2.0 of it, for `--minutes`: answers or refusals, none late; and the
+               memory of the server after each tenth of the time
     http       one client as in `alone`, and after each request the same row by the SavedModel's
                function in a process without a server; the difference is what the server costs
 
@@ -28,10 +29,12 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 CLIENTS = 32
 WARM, CALLS = 50, 500  # requests that are not and are measured, for the cost of HTTP
 PORT = 8601
+TENTHS = 10
 BARE = """
 import base64, sys, time
 import tensorflow as tf, tensorflow_text
@@ -122,14 +125,14 @@ def memory(process: subprocess.Popen) -> int:
     return sum(rss for pid, _, rss in rows if pid in family) // 1024
 
 
-async def overload(path, bodies, rate, minutes, process) -> dict[str, float]:
-    """`open_loop`, and the memory after a tenth of the time and at its end."""
-    seconds = 60 * minutes
+async def overload(path, bodies, rate, minutes, process) -> dict[str, Any]:
+    """`open_loop`, and the memory after each tenth of the time."""
+    seconds, megabytes = 60 * minutes, []
     load = asyncio.create_task(open_loop(path, bodies, rate, seconds))
-    await asyncio.sleep(seconds / 10)
-    early = memory(process)
-    results = await load
-    return summary(results, seconds) | {"memory_mb": [early, memory(process)]}
+    for _ in range(TENTHS):
+        await asyncio.sleep(seconds / TENTHS)
+        megabytes.append(memory(process))
+    return summary(await load, seconds) | {"memory_mb": megabytes}
 
 
 def wait_until_ready(process: subprocess.Popen) -> None:
@@ -195,8 +198,9 @@ async def measure(name: str, folder: str, process, args) -> None:
     rate = 0.7 * full["per_second"]
     most = summary(await open_loop(path, bodies, rate, args.seconds), args.seconds)
     show("70 %", most | {"p99_per_p50": round(most["p99_ms"] / most["p50_ms"], 2)})
-    rate = 2.0 * full["per_second"]
-    show("200 %", await overload(path, bodies, rate, args.minutes, process))
+    if args.minutes:
+        rate = 2.0 * full["per_second"]
+        show("200 %", await overload(path, bodies, rate, args.minutes, process))
     if (Path(folder) / "saved_model.pb").exists() and args.only is None:
         show("http", await http_cost(path, bodies, rows, folder))
 
@@ -207,7 +211,7 @@ def main() -> None:
     parser.add_argument("--texts", help="file with a sentence in each line")
     parser.add_argument("--images", help="folder with .jpg files")
     parser.add_argument("--seconds", type=float, default=20, help="of each case")
-    parser.add_argument("--minutes", type=float, default=1, help="of the overload")
+    parser.add_argument("--minutes", type=float, default=1, help="of the overload; 0 is none")
     parser.add_argument("--only", choices=["load", "http"], help="these cases only")
     parser.add_argument("--engine", choices=["local", "ray"], default="local")
     parser.add_argument("--serve", default="", help="more options of the server")

@@ -51,3 +51,12 @@ def test_a_missing_library_is_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ImportError, match="needs the package ctranslate2: pip install"):
         load(folder)
+
+
+def test_batches_share_the_cores_that_one_operation_does_not_use(folder, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    for threads, translators in ((2, 3), (0, 1)):
+        monkeypatch.setattr(
+            "tensorflow.config.threading.get_intra_op_parallelism_threads", lambda n=threads: n
+        )
+        assert load(folder).library.num_translators == translators

@@ -1,6 +1,7 @@
 """A CTranslate2 export as a predictor: strings in, translations out, computed by its library."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,17 @@ OUTPUTS = {  # types and ranks
 }
 
 
+def thread_options() -> dict[str, int]:
+    """The threads of one operation that TensorFlow was given; batches share the other cores."""
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    if not threads:
+        return {}
+    return {
+        "intra_threads": threads,
+        "inter_threads": max(1, (os.cpu_count() or 1) // threads),
+    }
+
+
 class CTranslate2Pipeline(Predictor):
     """Translates strings with CTranslate2, called like the exported `Translator`.
 
@@ -51,7 +63,7 @@ class CTranslate2Pipeline(Predictor):
         ]
         self.arguments = read_json(folder / FILE)
         self.add_source_end = json.loads((folder / "config.json").read_text())["add_source_eos"]
-        self.library = ctranslate2.Translator(str(folder))
+        self.library = ctranslate2.Translator(str(folder), **thread_options())
         text = tf.TensorSpec([None], tf.string, name="text")
         predict = graph(self._predict, text)
         self.signatures = {"serving_default": predict.get_concrete_function()}

@@ -305,6 +305,49 @@ def test_a_text_is_classified_while_it_is_typed(opened):
     assert page.locator(".name").all_inner_texts() == ["cat", "dog"]
 
 
+LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
+WIDE = (
+    "all => all.filter(x => x.getBoundingClientRect().right > innerWidth + 1).map(x => x.outerHTML)"
+)
+
+
+@pytest.mark.parametrize("width", [320, 400])
+def test_long_words_and_names_fit_on_a_phone(open_page, width):
+    pieces = ["▁the", f"▁{LONG}", "▁cat", "</s>"]
+    texts = {"n_best": [{"text": LONG, "score": -1.0}] * 2}
+    found = texts | {"text": LONG, "source_pieces": pieces, "pieces": pieces}
+    found |= {"attention": [[[[0.25] * 4] * 4]], "truncated": False}
+    classes = [{"label": LONG, "score": 0.5}, {"label": "a dog with short hair", "score": 0.25}]
+    image = {"classes": classes, "is_readable": True, "rollout": [[0, 1]]}
+    models = [
+        x | {"name": f"{x['name']}_{LONG}{i}"} for x in ANSWERS["models"]["models"] for i in (1, 2)
+    ]
+    answers = ANSWERS | {
+        "models": {"models": models},
+        "translate": {"translations": [found]},
+        "classify": {"predictions": [image]},
+        "caption": {"captions": [CAPTION | texts | {"pieces": pieces[:2] + ["</s>"]}]},
+    }
+    opened = open_page(viewport={"width": width, "height": 740}, has_touch=True, is_mobile=True)
+    page = opened.answer(answers)
+    page.fill("#panel-translator textarea", LONG)
+    page.fill("#panel-text_classifier textarea", LONG)
+    for kind in ("classifier", "captioner"):
+        opened.choose(30, 400, panel=f"#panel-{kind}")
+    for panel, part in (
+        ("translator", ".word"),
+        ("text_classifier", ".bar"),
+        ("captioner", ".word"),
+    ):
+        page.wait_for_selector(f"#panel-{panel} {part}", state="attached")
+    page.wait_for_selector("#panel-classifier .opacity")
+    page.tap("#panel-translator .word >> nth=1")
+    wide = page.locator("body :not(.scroll, .scroll *, .file)").evaluate_all(WIDE)
+    assert not wide and page.evaluate("document.documentElement.scrollWidth") == width
+    bars = page.locator(".track").evaluate_all("all => all.map(track => track.offsetWidth)")
+    assert min(bars) > 60
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_needs_no_horizontal_scrolling(open_page, scheme, tmp_path):
     size = {"width": 360, "height": 740}
