@@ -13,7 +13,7 @@ demo: $(INSTALLED)
 	$(BIN)/tfx-transformer demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not serving"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not serving and not docs"
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow
@@ -33,11 +33,12 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The site, in site/; a broken link or a missing reference is an error.
+# The site, in site/, and the code of its pages; a broken link or a missing reference is an error.
 docs: $(INSTALLED)
 	$(BIN)/python -c "import material, mkdocstrings_handlers.python" 2>/dev/null \
 	  || $(BIN)/pip install --quiet --editable ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m docs tests/test_docs.py tests/test_readme.py
 
 # Runs the tutorials, some minutes each, and records their outputs and pictures for the site.
 tutorials: $(INSTALLED)
@@ -47,9 +48,9 @@ tutorials: $(INSTALLED)
 # The layers use keras.ops alone: they run on the other backends too (torch where it is installed).
 test-backends: $(INSTALLED)
 	$(BIN)/python -c "import jax" 2>/dev/null || $(BIN)/pip install --quiet --editable ".[jax]"
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not serving" tests/layers tests/contracts
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not serving and not docs" tests/layers tests/contracts
 	if $(BIN)/python -c "import torch" 2>/dev/null; then \
-	  KERAS_BACKEND=torch $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not serving" tests/layers tests/contracts; fi
+	  KERAS_BACKEND=torch $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not serving and not docs" tests/layers tests/contracts; fi
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/blocks.py

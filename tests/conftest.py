@@ -1,5 +1,6 @@
 """For all tests: TensorFlow without its messages, fixed seeds, and untrained pipelines."""
 
+import gc
 import io
 
 import numpy as np
@@ -18,6 +19,8 @@ from tensorflow.python.util import tf_stack  # noqa: E402
 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 # Small operations are faster in one thread, and the processes of pytest share the cores.
 tf.config.threading.set_intra_op_parallelism_threads(1)
+# Traced graphs are millions of objects, which the collector would visit again and again.
+gc.set_threshold(100_000, 20, 50)
 # Every op of a graph keeps the stack that made it, for error messages: a fifteenth of all time.
 _STACK = tf_stack.extract_stack()
 tf_stack.extract_stack = lambda *_, **__: _STACK
