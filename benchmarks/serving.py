@@ -15,7 +15,8 @@ stay open. For each model, in this order:
     http       one client as in `alone`, and after each request the same row by the SavedModel's
                function in a process without a server; the difference is what the server costs
 
-`answered` are the requests with a result; all others were refused with 429 or 503.
+`answered` is the share of requests with a result, `refused` that with 429 or 503. `late` is the
+number of those with 504, at the deadline, and `failed` that of all others.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import asyncio
 import base64
 import json
 import random
+import socket
 import statistics
 import subprocess
 import sys
@@ -33,7 +35,8 @@ from typing import Any
 
 CLIENTS = 32
 WARM, CALLS = 50, 500  # requests that are not and are measured, for the cost of HTTP
-PORT = 8601
+with socket.create_server(("127.0.0.1", 0)) as free:
+    PORT = free.getsockname()[1]
 TENTHS = 10
 BARE = """
 import base64, sys, time
@@ -103,6 +106,7 @@ def summary(results, seconds: float) -> dict[str, float]:
     """Answers per second, p50 and p99 in milliseconds, and the shares of answers and failures."""
     good = sorted(1000 * t for status, t in results if status == 200)
     refused = sum(status in (429, 503) for status, _ in results)
+    late = sum(status == 504 for status, _ in results)
     worst = max(t for _, t in results)
     return {
         "per_second": round(len(good) / seconds, 1),
@@ -111,7 +115,8 @@ def summary(results, seconds: float) -> dict[str, float]:
         "slowest_s": round(worst, 2),
         "answered": round(len(good) / len(results), 4),
         "refused": round(refused / len(results), 4),
-        "failed": len(results) - len(good) - refused,
+        "late": late,
+        "failed": len(results) - len(good) - refused - late,
     }
 
 

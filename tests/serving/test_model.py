@@ -184,7 +184,7 @@ def test_close_waits_for_accepted_requests_and_refuses_others(serve, toy):
     accepted = model.submit({"text": ["a"]})
     closing = threading.Thread(target=model.close)
     closing.start()
-    wait_until(lambda: model._is_closing)
+    wait_until(lambda: model._admission.is_closing)
     with pytest.raises(Unavailable):
         upper(model, "b")
     assert closing.is_alive() and not accepted.done()

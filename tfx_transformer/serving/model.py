@@ -1,8 +1,9 @@
 """ServedModel: one version of one model, whose requests are checked, bounded and batched."""
 
+import functools
 import itertools
 import logging
-import threading
+import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfx_transformer.serving.admission import Admission
 from tfx_transformer.serving.batching import BatchedFunction, Lengths
 from tfx_transformer.serving.errors import (
     DeadlineExceeded,
@@ -109,12 +111,12 @@ class ServedModel:
         enough = (self.limits.num_batches + 1) * self.limits.max_batch_size
         workers = min(self.limits.max_waiting, enough)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix=f"{name}-{version}")
-        self._changed, self._waiting, self._is_closing = threading.Condition(), 0, False
+        self._admission = Admission(name, self.limits)
 
     @property
     def waiting(self) -> int:
         """Number of requests that wait or are computed; one larger than a batch counts as many."""
-        return self._waiting
+        return self._admission.waiting
 
     def predict(
         self, inputs: dict[str, Any], signature: str = DEFAULT, deadline: float | None = None
@@ -153,7 +155,7 @@ class ServedModel:
             )
         arrays = check_inputs(inputs, self.signatures[signature].inputs, self.limits)
         parts = self._cut(arrays, signature)
-        self._admit(len(parts))
+        ticket = self._admission.admit(len(parts), math.inf if deadline is None else deadline)
         futures = []
         for rows, group, part in parts:
             try:
@@ -161,7 +163,7 @@ class ServedModel:
             except RuntimeError:  # closed in between
                 future = Future()
                 future.set_exception(Unavailable(f"{self.name} is being closed"))
-            future.add_done_callback(self._release)
+            future.add_done_callback(functools.partial(self._admission.release, ticket))
             futures.append((rows, future))
         return gather(futures)
 
@@ -198,24 +200,8 @@ class ServedModel:
 
     def close(self) -> None:
         """Refuses new requests and waits for those that were accepted."""
-        with self._changed:
-            self._is_closing = True
-            self._changed.wait_for(lambda: not self._waiting, self.limits.deadline)
+        self._admission.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _admit(self, count: int) -> None:
-        """Counts parts of a request; a large one is accepted if nothing else waits."""
-        with self._changed:
-            if self._is_closing:
-                raise Unavailable(f"{self.name} is being closed")
-            if self._waiting and self._waiting + count > self.limits.max_waiting:
-                raise Overloaded(f"{self.name} has {self._waiting} waiting requests; try later")
-            self._waiting += count
-
-    def _release(self, _=None) -> None:
-        with self._changed:
-            self._waiting -= 1
-            self._changed.notify_all()
 
     def _cut(self, arrays: dict[str, np.ndarray], signature: str):
         """Parts of at most a batch and of like length: row indices, group, arrays."""
@@ -279,14 +265,14 @@ class ServedModel:
         return outputs, began, time.time(), rows
 
     def _stream(self, text: str, max_length: int, deadline: float | None) -> Iterator[str]:
-        self._admit(1)
+        self._admission.admit()
         try:
             for part in stream_text(self, text, max_length):
                 if deadline is not None and time.monotonic() >= deadline:
                     raise DeadlineExceeded("the text was not completed in time")
                 yield part
         finally:
-            self._release()
+            self._admission.release()
 
 
 def max_tokens(model: ServedModel) -> int:
