@@ -68,7 +68,7 @@ class Parts:
     """Seconds and memory of the parts of a start."""
 
     def __init__(self):
-        self.before, self.found = Memory.read(), {}
+        self.before, self.found, self.cpu = Memory.read(), {}, time.process_time()
 
     def timed(self, name, function):
         begin, memory = time.perf_counter(), Memory()
@@ -78,7 +78,8 @@ class Parts:
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {s:.1f} s ({m:.0f} MB)" for name, (s, m) in self.found.items())
-        return f"{sum(seconds for seconds, _ in self.found.values()):.1f} s: {parts}"
+        total = sum(seconds for seconds, _ in self.found.values())
+        return f"{total:.1f} s, of the processor {time.process_time() - self.cpu:.1f} s: {parts}"
 
 
 def per_core(function) -> float:

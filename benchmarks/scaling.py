@@ -96,7 +96,7 @@ def plan(
     within: float = 200,
     between: float = 25,
     pairs_per_core: float = 20_000,
-    images_per_core: float = 186,
+    images_per_core: float = 273,
 ) -> None:
     """Print what three trainings take on 1, 8 and 64 accelerators, 8 in a machine.
 

@@ -22,6 +22,7 @@ from typing import Literal
 from tfx_transformer.checks import check_above_zero, check_positive, check_whole
 
 POLL = 0.2  # seconds between two looks at the workers
+LONGEST = 1.0  # counted as the time between two: more means that this process was stopped itself
 TAKEN = "Could not start gRPC server"  # the error of a worker whose port is in use
 GRACE = 5.0  # seconds in which the others may end after the first one
 SET_DEATH_SIGNAL = 1  # option of prctl: the signal that a process gets when its parent dies
@@ -196,12 +197,15 @@ class Activity:
 
     def __init__(self, pids: list[int], timeout: float):
         self.pids, self.timeout = pids, timeout
+        self.clock, self.looked = 0.0, time.monotonic()
         self.frozen: dict[int, float] = {}  # since when
-        self.ticks, self.active = -1, time.monotonic()
+        self.ticks, self.active = -1, 0.0
 
     def problem(self) -> str:
         """The problem that has lasted too long; "" if there is none."""
-        now, total = time.monotonic(), 0
+        before, self.looked = self.looked, time.monotonic()
+        self.clock += min(self.looked - before, LONGEST)
+        now, total = self.clock, 0
         for index, pid in enumerate(self.pids):
             state, ticks = process_state(pid)
             total += ticks

@@ -88,6 +88,18 @@ def test_workers_that_do_nothing_are_noticed():
     assert process_state(process.pid) == ("X", 0)
 
 
+def test_the_time_in_which_all_processes_are_stopped_does_not_count(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    activity = Activity([os.getpid()], timeout=3.0)
+    monkeypatch.setattr("tfx_transformer.train.launch.local.process_state", lambda pid: ("T", 7))
+    found = []
+    for seconds in (0.2, 500.0, 0.9, 0.9, 0.9):
+        now += seconds
+        found.append(activity.problem())
+    assert found == ["", "", "", "", "worker 0 was frozen for 3 s"]
+
+
 def test_an_error_ends_all_without_a_restart_and_shows_the_log(tmp_path, capfd):
     code = "sys.exit('bad option') if index == 1 else wait()"
     assert run(tmp_path, code) == (1, [1, 1])

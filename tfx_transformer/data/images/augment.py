@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfx_transformer.data.images.options import Augmentation, ImageOptions
 from tfx_transformer.data.images.pixels import GRAY, decode, resize_and_crop
+from tfx_transformer.data.images.resize import resize_part
 
 MAX_MAGNITUDE = 10.0  # of RandAugment
 
@@ -69,7 +70,7 @@ def resized_crop(image, seed, size: int, min_area: float = 0.08):
         tf.cast(x, tf.int32) for x in (top, left, crop_height, crop_width)
     )
     part = tf.slice(image, [top, left, 0], [crop_height, crop_width, 3])
-    return tf.image.resize(part, [size, size], antialias=True)
+    return tf.ensure_shape(resize_part(part, (size, size), "bilinear"), [size, size, 3])
 
 
 def padded_crop(image, seed, padding: float = 0.125):

@@ -91,9 +91,10 @@ def _visible(names: Iterable[str]) -> list[str]:
 
 def _walk(folder: Path) -> Iterator[str]:
     for parent, folders, files in os.walk(folder, followlinks=True):
-        inner = Path(parent).relative_to(folder)
-        yield from (f"{(inner / name).as_posix()}/" for name in folders)
-        yield from ((inner / name).as_posix() for name in files)
+        inner = Path(parent).relative_to(folder).as_posix()
+        before = "" if inner == "." else f"{inner}/"
+        yield from (f"{before}{name}/" for name in folders)
+        yield from (before + name for name in files)
 
 
 def read_file(path: str | Path) -> bytes:
@@ -189,7 +190,8 @@ def _tensorflow_agrees(data: bytes, image: Image.Image) -> bool:
             return decode_png(file).shape[:2] == (image.height, image.width)
         if image.format in JPEG:  # the two decoders differ by a few levels
             tf.io.decode_jpeg(file, channels=3, ratio=8)
-            return tuple(tf.io.extract_jpeg_shape(file)[:2]) == (image.height, image.width)
+            shape = tf.io.extract_jpeg_shape(file).numpy()  # slices of tensors are slow
+            return shape[:2].tolist() == [image.height, image.width]
         pixels = tf.io.decode_image(file, channels=3, expand_animations=False)  # (h, w, 3)
     except tf.errors.OpError:
         return False

@@ -20,6 +20,7 @@ from tfx_transformer.data.images.header import (
     substring,
 )
 from tfx_transformer.data.images.options import MAX_PIXELS
+from tfx_transformer.data.images.resize import resize_part
 from tfx_transformer.runtime import graph, without_autotune
 
 NORMALIZATION = {  # mean and standard deviation of the channels, for pixels in 0 … 1
@@ -147,17 +148,19 @@ def resize_and_crop(image, size: int, crop_ratio: float = 1.0, resize: str = "cr
     reference = {"crop": tf.reduce_min(sides), "squash": sides, "pad": tf.reduce_max(sides)}[resize]
     resized = tf.cast(tf.round(size / crop_ratio * sides / reference), tf.int32)
     resized = tf.maximum(resized, 1 if resize == "pad" else size)
+    count = tf.minimum(resized, size)  # of the middle, which alone is computed
+    start = (resized - count) // 2
     image = tf.cond(
         tf.reduce_all(shape == resized),
-        lambda: tf.cast(image, tf.float32),
-        lambda: tf.image.resize(image, resized, "bicubic", antialias=True),
+        lambda: tf.cast(
+            tf.slice(image, [*tf.unstack(start), 0], [*tf.unstack(count), 3]), tf.float32
+        ),
+        lambda: resize_part(image, resized, "bicubic", start, count),
     )
-    missing = tf.maximum(size - resized, 0)
-    before = missing // 2
-    paddings = tf.stack([before, missing - before], axis=1)
+    before = (size - count) // 2
+    paddings = tf.stack([before, size - count - before], axis=1)
     image = tf.pad(image, tf.pad(paddings, [[0, 1], [0, 0]]), constant_values=GRAY)
-    top, left = tf.unstack(tf.maximum(resized - size, 0) // 2)
-    image = tf.slice(image, [top, left, 0], [size, size, 3])
+    image = tf.ensure_shape(image, [size, size, 3])
     return tf.clip_by_value(image, 0.0, 255.0)
 
 

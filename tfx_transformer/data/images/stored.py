@@ -22,6 +22,7 @@ from tfx_transformer.files import write_file
 
 IN_MEMORY = 2**30  # bytes of the images of a folder that are kept in memory
 READERS = 16  # threads that read the images of a batch
+CHUNK = 256  # files that a thread lists at a time
 
 
 class ImageFiles(Sequence[bytes]):
@@ -60,9 +61,14 @@ class ImageFiles(Sequence[bytes]):
 def list_files(folder: Path, names: list[str]) -> tuple[int, str]:
     """The bytes of all files of a folder, and a hash of their names, sizes and times."""
     files = sorted(name for name in names if not name.endswith("/"))
-    with ThreadPoolExecutor() as pool:
-        found = pool.map(lambda name: os.stat(folder / name), files, chunksize=256)
-        stats = np.array([(x.st_size, x.st_mtime_ns) for x in found], "int64").reshape(-1, 2)
+
+    def sizes_and_times(first: int) -> list[tuple[int, int]]:
+        found = (os.stat(f"{folder}/{name}") for name in files[first : first + CHUNK])
+        return [(x.st_size, x.st_mtime_ns) for x in found]
+
+    with ThreadPoolExecutor(READERS) as pool:
+        parts = pool.map(sizes_and_times, range(0, len(files), CHUNK))
+        stats = np.array([row for part in parts for row in part], "int64").reshape(-1, 2)
     listed = "\n".join(files).encode("utf-8", "surrogateescape")
     return int(stats[:, 0].sum()), hash_files([], listed, stats.tobytes())
 
