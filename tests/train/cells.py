@@ -21,7 +21,10 @@ from tfx_transformer.train.tasks.base import Evaluation, Evaluator
 from tfx_transformer.training.strategy import choose_strategy
 from tfx_transformer.training.workers import Workers
 
-METRICS = ("accuracy", "bleu", "bleu_4", "log_prob")
+# graphs that run a few times only: to optimize them takes longer
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+METRICS = ("accuracy", "bleu", "bleu_4", "log_prob", "validation_loss")
 
 
 class NoEvaluator(Evaluator):
@@ -113,7 +116,7 @@ def main(folder: Path, strategy: str) -> None:
     workers = Workers(choose_strategy("multiworker"))
     train_all(folder, "one" if workers.is_chief else "mirrored_2")
     train_all(folder, "multiworker")
-    recipe = load_recipe(folder / "accumulate_translation.json")
+    recipe = load_recipe(folder / "accumulate_language_model.json")
     move(folder / "moved", dataclasses.replace(recipe, strategy="multiworker"), workers)
     found = {"exchanged": exchange(workers), "faults": find_faults()}
     for title, content in found.items():
