@@ -114,7 +114,7 @@ date = "Monday, 05 March 2001"
 
 
 def plot(translator, name, title):
-    (result,) = translator.results([date])
+    (result,) = translator.results([date], explain=True)
     pieces = [piece.replace("</s>", "end") for piece in result.pieces]
     source = [piece.replace("</s>", "end") for piece in result.source_pieces]
     plot_attention(result.alignment, f"pictures/{name}.png", pieces, source, title)

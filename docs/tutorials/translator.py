@@ -132,7 +132,7 @@ print(f"BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}, {scores['exact_mat
 
 # %%
 phrase = "Wednesday, April 9, 2025"
-(result,) = translator.results([phrase])
+(result,) = translator.results([phrase], explain=True)
 plot_attention(
     result.alignment,
     "pictures/translator_alignment.png",

@@ -81,7 +81,7 @@ def test_the_best_translations_come_first(translator):
 
 
 def test_every_token_is_aligned_with_the_source(translator):
-    outputs = translator.predict(tf.constant(["red cat", "old big dog"]))
+    outputs = translator.explain(tf.constant(["red cat", "old big dog"]))
     alignment, tokens = outputs["alignment"].numpy(), outputs["tokens"].numpy()
     np.testing.assert_allclose(alignment.sum(axis=-1), tokens != PAD, atol=1e-5)
 
@@ -90,7 +90,7 @@ def test_an_explanation_has_the_attention_of_every_block_and_head(translator):
     text = tf.constant(["red cat", "", "old big dog"])
     outputs, expected = translator.explain(text), translator.predict(text)
     attention = outputs.pop("attention").numpy()  # (B, blocks, H, T, S)
-    assert set(outputs) == set(expected)
+    assert set(outputs) == {*expected, "alignment"}
     assert outputs["tokens"].numpy().tolist() == expected["tokens"].numpy().tolist()
     tokens, source = outputs["tokens"].numpy(), translator.encode(text)
     target = np.concatenate([np.full((3, 1), START), tokens[:, :-1]], axis=1)
@@ -109,7 +109,10 @@ def test_a_result_has_the_attention_to_its_own_subwords(translator):
     shape = len(result.pieces), len(result.source_pieces)
     assert result.alignment.shape == shape and result.attention.shape[2:] == shape
     np.testing.assert_allclose(result.attention.sum(axis=-1), 1, atol=1e-5)
-    assert translator.results(["cat"])[0].attention is None
+    (plain,), (explained,) = (translator.results(["cat"], explain=x) for x in (False, True))
+    assert plain.attention is None and plain.alignment is None
+    np.testing.assert_array_equal(explained.alignment, result.alignment)
+    assert explained.attention.shape[2:] == explained.alignment.shape == shape
 
 
 def test_the_subwords_of_a_source_are_those_of_its_translation(translator):
@@ -126,6 +129,9 @@ def test_only_a_model_with_attention_has_an_explanation(translator):
         model = create_model("rnn_seq2seq", "test", vocab_size=tokenizer.vocab_size, **options)
         pipeline = Translator(model, tokenizer, tokenizer, "greedy", 12)
         assert ("explain" in pipeline.signatures()) == bool(options)
+        if not options:
+            with pytest.raises(ValueError, match="explain must be False for this translator"):
+                pipeline.results(["cat"], explain=True)
     assert pipeline.explain(tf.constant(["cat"]))["attention"].shape[:3] == (1, 1, 1)
 
 

@@ -87,6 +87,7 @@ class Predictor:
 
     kind: str
     predict: Callable
+    signatures: Any
     result: Any
     columns: tuple[str, ...] = ()
 
@@ -98,7 +99,11 @@ class Predictor:
         return values[0] if is_single else values
 
     def results(
-        self, items: Iterable[Any], batch_size: int = 64, progress: str | None = None
+        self,
+        items: Iterable[Any],
+        batch_size: int = 64,
+        progress: str | None = None,
+        explain: bool = False,
     ) -> list[Any]:
         """Detailed results, in the order of the items; items of similar length share a batch.
 
@@ -106,8 +111,10 @@ class Predictor:
             items: strings or bytes, or tuples of them as in `columns`.
             batch_size: items that are computed together.
             progress: label of a progress bar on a terminal; None shows none.
+            explain: whether the results have the attention weights of the signature "explain".
         """
         check_positive(batch_size=batch_size)
+        predict = self.find_explain() if explain else self.predict
         items = [item if self.columns else (item,) for item in items]
         for item in items:
             if self.columns and not (isinstance(item, tuple) and len(item) == len(self.columns)):
@@ -118,11 +125,19 @@ class Predictor:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
                 batch = [[to_bytes(part) for part in items[i]] for i in rows]
-                outputs = self.predict(*np.array(batch, dtype=object).T)
+                outputs = predict(*np.array(batch, dtype=object).T)
                 arrays = {name: value.numpy() for name, value in outputs.items()}
                 done |= {i: self.result.unpack(arrays, row) for row, i in enumerate(rows)}
                 bar.update(len(rows))
         return [done[i] for i in range(len(items))]
+
+    def find_explain(self) -> Callable:
+        """`predict` with attention weights; an error if the model has none."""
+        signatures = self.signatures() if callable(self.signatures) else self.signatures
+        if "explain" not in signatures:
+            raise ValueError(f"explain must be False for this {self.kind}: it has no attention")
+        function = signatures["explain"]
+        return lambda batch: function(tf.constant(batch))
 
 
 class Pipeline(Predictor, tf.Module, abc.ABC):

@@ -28,8 +28,9 @@ class Translation(GeneratedText):
     """A translated sentence."""
 
     source_pieces: list[str]  # S subwords of the source
-    alignment: np.ndarray  # (T, S), attention from each target subword to each source subword
-    # (blocks, heads, T, S), of which the alignment is the mean; only of the signature "explain"
+    # of the signature "explain" only: (T, S), attention from each target to each source subword,
+    # the mean of (blocks, heads, T, S)
+    alignment: np.ndarray | None = field(default=None, kw_only=True)
     attention: np.ndarray | None = field(default=None, kw_only=True)
 
     @classmethod
@@ -82,7 +83,7 @@ class Translator(Pipeline):
         tokens = tf.TensorSpec([None, None], tf.int32, name="tokens")
         self._decode = graph(self._decode_ids, ids, length, jit_compile=jit_compile)
         self.attend = graph(self._attend, ids, tokens)
-        self.predict_limited = graph(lambda *inputs: self._translate(*inputs)[0], text, length)
+        self.predict_limited = graph(self._translate, text, length)
         self.predict_ids = graph(
             lambda source: self._decode_padded(known_ids(source, source_tokenizer), max_length), ids
         )
@@ -141,8 +142,10 @@ class Translator(Pipeline):
         return {name: value[:rows] for name, value in self._decode(source, max_length).items()}
 
     def _translate(self, text, max_length):
-        """Strings (B,) → texts, scores, subwords and the alignment; attention of all heads."""
-        source, truncated = self.read(text)
+        """Strings (B,) → texts, scores and subwords."""
+        return self._translate_source(*self.read(text), max_length)
+
+    def _translate_source(self, source, truncated, max_length):
         decoded = self._decode_padded(source, max_length)
         longest = tf.maximum(1, tf.reduce_max(decoded["length"]))  # at least 1, of no rows too
         tokens = decoded["tokens"][:, :, :longest]
@@ -150,17 +153,17 @@ class Translator(Pipeline):
         is_empty = tf.reduce_any(source[:, :1] == END, axis=1, keepdims=True)
         n_best = tf.where(is_empty, "", self.target_tokenizer.decode(tokens))
         score = tf.where(is_empty, 0.0, decoded["score"])
-        attention = self.attend(source, tokens[:, 0])
         return text_outputs(self.target_tokenizer, tokens[:, 0], n_best, score) | {
             "source_pieces": self.source_tokenizer.to_pieces(source),
-            "alignment": mean_attention(attention),
             "truncated": truncated,
-        }, attention
+        }
 
     def _explain(self, text):
-        """Strings (B,) → the outputs of `predict`, and attention (B, blocks, heads, T, S)."""
-        outputs, attention = self._translate(text, self.max_length)
-        return outputs | {"attention": attention}
+        """Strings (B,) → the outputs of `predict`, the alignment and all attention."""
+        source, truncated = self.read(text)
+        outputs = self._translate_source(source, truncated, self.max_length)
+        attention = self.attend(source, outputs["tokens"])  # (B, blocks, heads, T, S)
+        return outputs | {"alignment": mean_attention(attention), "attention": attention}
 
     def _attend(self, source, tokens):
         """Attention from each token (B, T) to each source token (B, S): (B, blocks, H, T, S)."""

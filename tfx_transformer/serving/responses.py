@@ -63,12 +63,12 @@ def show_captions(outputs: Outputs, asked: CaptionRequest) -> dict[str, Any]:
 
 def find_signature(model: Any, asked: Any) -> str:
     """The signature that has the attention weights that are asked for."""
-    is_explained = getattr(asked, "rollout", False) or (
-        isinstance(asked, TranslateRequest) and asked.attention
-    )
-    name = EXPLAIN if is_explained else "serving_default"
-    has_alignment = name in model.signatures and "alignment" in model.signatures[name].outputs
-    if name not in model.signatures or (getattr(asked, "alignment", False) and not has_alignment):
+    name, is_explained = "serving_default", getattr(asked, "rollout", False)
+    if isinstance(asked, TranslateRequest):
+        has_alignment = "alignment" in model.signatures[name].outputs  # CTranslate2, old exports
+        is_explained = asked.attention or (asked.alignment and not has_alignment)
+    name = EXPLAIN if is_explained else name
+    if name not in model.signatures:
         raise InvalidRequest(f"{model.name} has no attention weights to return")
     return name
 

@@ -37,14 +37,16 @@ def translate(
         return
     start_tensorflow()
     from tfx_transformer.train.run_folder import load_pipeline
-    from tfx_transformer.visualization.attention import show_attention
 
     translator = load_pipeline(model, "translation", **given(options))
     truncated, chunks = 0, [list(text)] if text else read_chunks(16 * batch_size)
-    for result in (x for chunk in chunks for x in translator.results(chunk, batch_size)):
+    answer = partial(translator.results, batch_size=batch_size, explain=alignment)
+    for result in (result for chunk in chunks for result in answer(chunk)):
         truncated += result.truncated
         print(show(result), flush=True)
         if alignment:
+            from tfx_transformer.visualization.attention import show_attention  # and matplotlib
+
             print(show_attention(result.alignment, result.pieces, result.source_pieces), flush=True)
     warn_truncated(truncated, ADVICE)
 

@@ -35,7 +35,7 @@ def plot(run: Run, what: str, path, layer: int, word: str | None) -> list[Path]:
     model, translator = run.model, run.pipeline()
     depth = min(model.depth, getattr(model, "decoder_depth", model.depth))
     index = layer_index(layer, depth, "block")
-    outputs = translator.predict(tf.constant([what]))
+    outputs = translator.explain(tf.constant([what]))
     result = Translation.unpack({name: value.numpy() for name, value in outputs.items()}, 0)
     source = translator.encode(tf.constant([what]))
     target = tf.concat([[[START]], outputs["tokens"][:, : len(result.pieces) - 1]], axis=1)
