@@ -1,11 +1,13 @@
 """Speed of a training step of the translator compared with its peers.
 
     python benchmarks/training.py [--rounds 5] [--sizes small base] [--tokens 2048 4096]
+        [--without-xla] [--precision float32 mixed_bfloat16]
 
 Forward, backward and Adam with `fit` on batches of 32-token sentences, dropout 0.1, label smoothing
 0.1. The peers: layers of keras-hub with the same `fit`, and, where installed (`pip install torch
-transformers`), MarianMT of Hugging Face in a plain loop. A ratio is the median over the rounds of
-(peer's time / our time): above 1 ours is faster; timing.py explains the measurement.
+transformers`), MarianMT of Hugging Face in a plain loop, also by `torch.compile`. All have the same
+precision. A ratio is the median over the rounds of (peer's time / our time): above 1 ours is
+faster; timing.py explains the measurement.
 """
 
 import argparse
@@ -55,7 +57,9 @@ def hub_model(depth, dim, heads, mlp_dim, vocab_size):
     return keras.Model({"source": source, "target": target}, table(y, reverse=True))
 
 
-def marian_case(depth, dim, heads, mlp_dim, vocab_size, source, target, labels):
+def marian_case(
+    depth, dim, heads, mlp_dim, vocab_size, source, target, labels, half=False, compiled=False
+):
     config = transformers.MarianConfig(
         vocab_size=vocab_size,
         d_model=dim,
@@ -74,17 +78,19 @@ def marian_case(depth, dim, heads, mlp_dim, vocab_size, source, target, labels):
         decoder_start_token_id=1,
     )
     model = transformers.MarianMTModel(config).train()
+    forward = torch.compile(model) if compiled else model
     optimizer = torch.optim.Adam(model.parameters(), 1e-4, betas=(0.9, 0.98))
     source, target, labels = (torch.tensor(x, dtype=torch.long) for x in (source, target, labels))
     mask = torch.ones_like(source)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        logits = model(
-            input_ids=source, attention_mask=mask, decoder_input_ids=target, use_cache=False
-        ).logits
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            logits = forward(
+                input_ids=source, attention_mask=mask, decoder_input_ids=target, use_cache=False
+            ).logits
         loss = torch.nn.functional.cross_entropy(
-            logits.reshape(-1, vocab_size), labels.reshape(-1), label_smoothing=0.1
+            logits.float().reshape(-1, vocab_size), labels.reshape(-1), label_smoothing=0.1
         )
         loss.backward()
         optimizer.step()
@@ -98,10 +104,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--tokens", type=int, nargs="+", default=[2048, 4096])
+    parser.add_argument("--without-xla", action="store_true", help="leave out ours with XLA")
+    parser.add_argument("--precision", choices=("float32", "mixed_bfloat16"), default="float32")
     options = parser.parse_args()
+    keras.config.set_dtype_policy(options.precision)
+    half, contenders = options.precision != "float32", OURS[: 2 - options.without_xla]
     rng = np.random.default_rng(0)
-    print("| model | target tokens | contender | tokens/s | ours is faster by | ours + XLA |")
-    print("|---|---|---|---|---|---|")
+    ratios = " | ".join(["ours is faster by", "ours + XLA"][: len(contenders)])
+    print(f"| model | target tokens | contender | tokens/s | {ratios} |")
+    print(f"|---|---|---|---|{'---|' * len(contenders)}")
     for size in options.sizes:
         depth, dim, heads, mlp_dim, vocab_size = SIZES[size]
         for tokens in options.tokens:
@@ -113,20 +124,22 @@ def main():
             data = tf.data.Dataset.from_tensors((inputs, labels, weights))
             loss = TokenCrossentropy(0.1)
             cases = {}
-            for name in OURS:
+            for name in contenders:
                 model = create_model("transformer", size, vocab_size=vocab_size)
                 optimizer = FusedAdam(1e-4, beta_2=0.98)
                 cases[name] = fit_case(model, data, optimizer, loss, name == "ours + XLA")
             adam = keras.optimizers.Adam(1e-4, beta_2=0.98)
             cases["keras-hub"] = fit_case(hub_model(*SIZES[size]), data, adam, loss)
             if torch is not None:
-                cases["MarianMT"] = marian_case(*SIZES[size], source, target, labels)
+                for name, compiled in (("MarianMT", False), ("MarianMT, compiled", True)):
+                    arrays = source, target, labels
+                    cases[name] = marian_case(*SIZES[size], *arrays, half=half, compiled=compiled)
             seconds = time_interleaved(cases, options.rounds, warmup=1)
             for name, times in seconds.items():
-                ratios = [median_ratio(times, seconds[ours]) for ours in OURS]
+                ratios = [median_ratio(times, seconds[ours]) for ours in contenders]
                 print(
                     f"| {size} | {tokens:,} | {name} | {tokens / statistics.median(times):,.0f} "
-                    f"| {ratios[0]:.2f} | {ratios[1]:.2f} |",
+                    f"| {' | '.join(f'{ratio:.2f}' for ratio in ratios)} |",
                     flush=True,
                 )
             keras.backend.clear_session()

@@ -9,7 +9,6 @@ Blocks are post-norm. GELU is exact, as in Hugging Face; "gelu_tanh" is Google's
 
 from typing import Any, Literal
 
-import keras
 from keras import ops
 
 from tfx_transformer.checks import check_choice, check_positive
@@ -21,6 +20,7 @@ from tfx_transformer.layers import (
     TransformerBlock,
 )
 from tfx_transformer.layers.dense import apply_dense, build_dense
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.layers.masks import padding_mask
 from tfx_transformer.models.base import BaseModel, Published, run_blocks
 
@@ -116,7 +116,7 @@ class BERT(BaseModel):
         self.segments = self.make(TokenEmbedding, vocab_size=num_segments, name="segments", **table)
         self.position_embedding = self.make(LearnedPosition, name="position_embedding")
         self.first_norm = NORM.make(norm, name="first_norm", dtype=self.dtype_policy)
-        self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
+        self.drop = Dropout(dropout, name="drop", dtype=self.dtype_policy)
         kind = attention if isinstance(attention, dict) else {"kind": attention}
         attention = {"dropout": dropout} | kind
         self.blocks = self.make_blocks(

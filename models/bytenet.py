@@ -21,6 +21,7 @@ from tfx_transformer.checks import check_choice, check_positive, check_whole
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers import LayerNorm, SequenceConv, TokenEmbedding
 from tfx_transformer.layers.dense import apply_dense, build_dense
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.models.base import BaseModel, Published
 
 
@@ -83,7 +84,7 @@ class ByteNet(BaseModel):
         shared = {"dtype": self.dtype_policy}
         width, rates = 2 * dim, dilations(depth, max_dilation)
         self.target_embedding = self.make(TokenEmbedding, dim=width, name="target_embedding")
-        self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
+        self.drop = Dropout(dropout, name="drop", **shared)
         if encoder:
             self.source_embedding = TokenEmbedding(
                 source_vocab_size or vocab_size, width, name="source_embedding", **shared

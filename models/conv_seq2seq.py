@@ -19,6 +19,7 @@ from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers import DotAttention, LearnedPosition, SequenceConv, TokenEmbedding
 from tfx_transformer.layers.dense import apply_dense
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.models.base import BaseModel, Published
 
 HALF = math.sqrt(0.5)
@@ -111,7 +112,7 @@ class ConvSeq2Seq(BaseModel):
             self.make(LearnedPosition, initializer=TABLE, name=f"{side}_position")
             for side in ("source", "target")
         )
-        self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
+        self.drop = Dropout(dropout, name="drop", **shared)
         self.encoder = self.make_layers("encoder", depth, causal=False)
         self.decoder = self.make_layers("decoder", self.decoder_depth, causal=True)
 
@@ -257,7 +258,7 @@ class ConvLayer(Serializable, keras.layers.Layer):
 
     def __init__(self, dim, kernel_size, causal, embedding_dim, dropout=0.0, **kwargs):
         super().__init__(autocast=False, **kwargs)
-        self.drop = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="drop")
+        self.drop = Dropout(dropout, dtype=self.dtype_policy, name="drop")
         self.conv = self.make(
             SequenceConv, dim=2 * dim, initializer=fan_in_normal(4 * (1 - dropout)), name="conv"
         )

@@ -11,7 +11,6 @@ tokens back to the one above it (row), to those of its column, or to an area aro
 
 from typing import Any, Literal
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -19,6 +18,7 @@ from tfx_transformer.checks import check_positive
 from tfx_transformer.layers import NORM, TokenEmbedding, TransformerBlock
 from tfx_transformer.layers.attention.base import GrowingCache
 from tfx_transformer.layers.attention.dot_product import LOW
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.models.base import CausalModel, Published, run_blocks
 from tfx_transformer.models.gpt import INITIALIZER, LAYER_NORM
 
@@ -91,7 +91,7 @@ class DALLE(CausalModel):
         self.max_length = 1 + text_length + rows * columns
         options = {"vocab_size": self.num_tokens, "scale": False, "pad_id": None}
         self.tokens = self.make(TokenEmbedding, name="tokens", **options)
-        self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
+        self.drop = Dropout(dropout, name="drop", dtype=self.dtype_policy)
         kind = attention if isinstance(attention, dict) else {"kind": attention}
         attention = {"dropout": dropout} | kind
         self.blocks = self.make_blocks(TransformerBlock, depth, attention=attention)

@@ -9,10 +9,10 @@ initialized like all others, not scaled by 1/√(2·depth).
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from tfx_transformer.layers import NORM, LearnedPosition, TokenEmbedding, TransformerBlock
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.layers.masks import causal_mask
 from tfx_transformer.models.base import CausalModel, Published, run_blocks
 
@@ -76,7 +76,7 @@ class GPT(CausalModel):
         super().__init__(**kwargs)
         self.tokens = self.make(TokenEmbedding, scale=False, pad_id=None, name="tokens")
         self.position_embedding = self.make(LearnedPosition, name="position_embedding")
-        self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
+        self.drop = Dropout(dropout, name="drop", dtype=self.dtype_policy)
         kind = attention if isinstance(attention, dict) else {"kind": attention}
         attention = {"dropout": dropout} | kind
         self.blocks = self.make_blocks(TransformerBlock, depth, attention=attention)

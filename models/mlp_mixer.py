@@ -8,12 +8,12 @@ all images have one size.
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from tfx_transformer.checks import check_positive
 from tfx_transformer.layers import NORM, FeedForward, PatchEmbedding
 from tfx_transformer.layers.block import ResidualBlock
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.models.base import ImageModel, Published, check_images
 
 SMALL: dict[str, Any] = dict(image_size=224, dim=512, depth=8, token_mlp_dim=256, mlp_dim=2048)
@@ -117,7 +117,7 @@ class MLPMixer(ImageModel):
         super().__init__(**kwargs)
         self.patches = self.make(PatchEmbedding, name="patches")
         self.patches.grid(self.input_shapes())  # raises early if patches do not fit
-        self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
+        self.drop = Dropout(dropout, name="drop", dtype=self.dtype_policy)
         self.blocks = self.make_blocks(MixerBlock, depth)
         self.last_norm = NORM.make(norm, name="last_norm", dtype=self.dtype_policy)
 

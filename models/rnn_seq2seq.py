@@ -14,6 +14,7 @@ import keras
 from keras import ops
 
 from tfx_transformer.layers import TokenEmbedding
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.layers.recurrent import RecurrentDecoder, make_recurrent
 from tfx_transformer.models.base import Published, RecurrentModel
 
@@ -88,7 +89,7 @@ class RNNSeq2Seq(RecurrentModel):
         self.source_embedding = TokenEmbedding(
             source_vocab_size or vocab_size, embedding_dim, scale=False, name="embedding", **shared
         )
-        self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
+        self.drop = Dropout(dropout, name="drop", **shared)
         self.encoder = [
             make_recurrent(cell, dim, name=f"encoder_{i}", **shared) for i in range(depth)
         ]

@@ -18,6 +18,7 @@ from tfx_transformer.config import Serializable
 from tfx_transformer.layers import NORM, PatchEmbedding, WindowAttention
 from tfx_transformer.layers.block import ResidualBlock
 from tfx_transformer.layers.dense import apply_dense, build_dense
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.models.base import ImageModel, Published, check_images
 
 SHARED: dict[str, Any] = dict(
@@ -150,7 +151,7 @@ class Swin(ImageModel):
 
         self.patches = self.make(PatchEmbedding, name="patches")
         self.patch_norm = NORM.make(norm, name="patch_norm", dtype=self.dtype_policy)
-        self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
+        self.drop = Dropout(dropout, name="drop", dtype=self.dtype_policy)
         self.merges = [self.make(PatchMerging, name=f"merge_{i}") for i in range(1, len(depth))]
         self.blocks: list[SwinBlock] = []
         for stage, count in enumerate(depth):

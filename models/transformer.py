@@ -9,7 +9,6 @@ for source, target and output. `norm_first` adds a last norm to each stack, as p
 
 from typing import Any, Literal
 
-import keras
 from keras import ops
 
 from tfx_transformer.checks import check_choice, check_positive
@@ -22,6 +21,7 @@ from tfx_transformer.layers import (
     TransformerBlock,
 )
 from tfx_transformer.layers.dense import apply_dense, build_dense
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.layers.masks import causal_mask, padding_mask
 from tfx_transformer.models.base import BaseModel, Published, run_blocks
 
@@ -120,7 +120,7 @@ class Transformer(BaseModel):
         self.target_position = position and POSITION.make(
             position, name="target_position", **shared
         )
-        self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
+        self.drop = Dropout(dropout, name="drop", **shared)
 
         kinds = {"attention": self_attention}
         self.encoder = self.make_blocks(TransformerBlock, depth, "encoder", **kinds)

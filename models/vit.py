@@ -16,6 +16,7 @@ from tfx_transformer.checks import check_choice, check_positive
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers import NORM, POSITION, ClassToken, PatchEmbedding, TransformerBlock
 from tfx_transformer.layers.dense import apply_dense, build_dense
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.models.base import ImageModel, Published, check_images, run_blocks
 
 VARIANTS: dict[str, dict[str, Any]] = {  # table 1 of 2010.11929 and of 2012.12877
@@ -169,7 +170,7 @@ class ViT(ImageModel):
         self.position_embedding = POSITION.make(position, name="position_embedding", **shared)
         if num_tokens:
             self.tokens = ClassToken(num_tokens, name="tokens", **shared)
-        self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
+        self.drop = Dropout(dropout, name="drop", **shared)
         self.blocks = self.make_blocks(TransformerBlock, depth)
         self.last_norm = NORM.make(norm, name="last_norm", **shared)
 

@@ -37,6 +37,23 @@ def matmul_transposed(x, y):
     return ops.matmul(x, ops.swapaxes(y, -1, -2))
 
 
+def dropout_mask(shape, rate, seed, dtype):
+    """0 at a random share `rate` of the entries, 1 / (1 - rate) at the others; only TensorFlow.
+
+    Each entry takes 16 random bits, so the share is rounded to a multiple of 1/65536.
+    """
+    import tensorflow as tf
+
+    *rest, width = shape
+    dropped = min(round(rate * 2**16), 2**16 - 1)
+    words = tf.random.stateless_uniform(
+        [*rest, (width + 1) // 2], tf.cast(seed, tf.int64), None, None, tf.uint32
+    )
+    bits = tf.reshape(tf.bitcast(words, tf.uint16), [*rest, -1])[..., :width]
+    kept = tf.cast(bits >= tf.constant(dropped, tf.uint16), dtype)
+    return kept * tf.constant(2**16 / (2**16 - dropped), dtype)
+
+
 def forget_size(x, axis):
     """x without a static size of an axis, which may then change in a loop of TensorFlow."""
     if keras.backend.backend() != "tensorflow":

@@ -14,10 +14,11 @@ from typing import Any
 import keras
 
 from tfx_transformer.files import read_json, write_file
-from tfx_transformer.train.optimizer import make_optimizer
+from tfx_transformer.train.optimizer import dtype_policy, find_precision, make_optimizer
 from tfx_transformer.train.recipe import Recipe, flatten, load_recipe, save_recipe
 from tfx_transformer.train.run_folder import FREE
 from tfx_transformer.train.tasks.base import Task
+from tfx_transformer.training.precision import float32_copy
 from tfx_transformer.training.updates import distribute, use_updates
 
 EVALUATIONS = 10  # during the run, fewer if they take long
@@ -109,14 +110,14 @@ def time_task(task: Task, least: int = 8, seconds: float = 6.0) -> dict[str, flo
     """
     recipe, accumulate = task.recipe, task.recipe.optimizer.accumulate
     keras.utils.set_random_seed(recipe.seed)
-    keras.config.set_dtype_policy(recipe.precision)
-    model = task.make_model()
+    with dtype_policy(find_precision(recipe)[0]):
+        model = task.make_model()
     model.compile(make_optimizer(recipe, model), task.loss, jit_compile=recipe.jit_compile)
     use_updates(model, accumulate)
     timer = StepTimer(least, seconds)
     batches = distribute(model.distribute_strategy, lambda: task.batches(0), accumulate)
     model.fit(batches, shuffle=False, verbose=0, callbacks=[timer])
-    evaluation, test = task.evaluation_seconds(model)
+    evaluation, test = task.evaluation_seconds(float32_copy(model))
     return {"step": timer.mean(), "evaluation": evaluation, "test": test}
 
 

@@ -113,8 +113,9 @@ class Recipe:
     """Evaluations without improvement after which training stops; 0 never stops early."""
     average: int = 1
     """Number of last checkpoints to average at the end, if that is better than the best one."""
-    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
-    """Keras dtype policy."""
+    precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = "auto"
+    """Keras dtype policy of training; auto is mixed_bfloat16 where that is faster, and stays the
+    same when a run is continued. Evaluations and the trained model are in float32."""
     strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] = "auto"
     """Devices: auto uses all GPUs if there are several, otherwise one device; multiworker is for
     several processes, which `tfx-transformer launch` starts."""

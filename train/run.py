@@ -18,7 +18,12 @@ import numpy as np
 
 from tfx_transformer.data.share import Share
 from tfx_transformer.files import lock_folder, whole_file, write_file
-from tfx_transformer.train.optimizer import make_optimizer
+from tfx_transformer.train.optimizer import (
+    dtype_policy,
+    make_optimizer,
+    recorded_precision,
+    with_precision,
+)
 from tfx_transformer.train.plan import find_plan, plan_run
 from tfx_transformer.train.recipe import Recipe, absolute_paths
 from tfx_transformer.train.run_folder import (
@@ -33,6 +38,7 @@ from tfx_transformer.train.tasks.base import Task, timed
 from tfx_transformer.training.callbacks import MetricsLog, Progress, StopAtNaN
 from tfx_transformer.training.checkpoint import Checkpoints, assign_variables
 from tfx_transformer.training.input_wait import InputWait
+from tfx_transformer.training.precision import copy_weights, float32_copy
 from tfx_transformer.training.stopping import Stopped, StopSignals
 from tfx_transformer.training.strategy import choose_strategy, separate_seeds
 from tfx_transformer.training.tensorboard import TensorBoardLog
@@ -50,7 +56,7 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
     workers = Workers(choose_strategy(recipe.strategy))  # before any operation of TensorFlow
     folder, recipe = Path(folder), absolute_paths(recipe)
     if workers.is_chief:
-        recipe = find_plan(recipe, folder)
+        recipe = recorded_precision(find_plan(recipe, folder), folder)
         check_folder(recipe, folder)
     if workers.of_chief(lambda: is_finished(recipe, folder)):
         print(f"{folder} is finished; its scores on the test set are:")
@@ -66,7 +72,9 @@ def train(recipe: Recipe, folder) -> dict[str, Any]:
                 if workers.is_chief and recipe.minutes:
                     task = plan_run(task, folder, begin)
                 task.recipe = find_plan(task.recipe, folder)
-            train_task(task, folder, stop)
+            task.recipe = with_precision(task.recipe, folder, workers)
+            with dtype_policy(task.recipe.precision):
+                train_task(task, folder, stop)
             return evaluate(folder, workers=workers)
 
 
@@ -79,7 +87,6 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
     recipe, workers, strategy = task.recipe, task.workers, task.workers.strategy
     accumulate = recipe.optimizer.accumulate
     keras.utils.set_random_seed(recipe.seed)
-    keras.config.set_dtype_policy(recipe.precision)
     log, board = MetricsLog(folder / "metrics.jsonl"), TensorBoardLog(folder / "tensorboard")
 
     # data and model
@@ -92,6 +99,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
     with strategy.scope():
         model = task.make_model()
         model.compile(make_optimizer(recipe, model), task.loss, jit_compile=recipe.jit_compile)
+        scored = float32_copy(model)
     use_updates(model, accumulate, stop.is_requested if workers.count > 1 else None)
     checkpoints = Checkpoints(folder / "checkpoints", keep=max(recipe.average, 2))
     with workers.chief_first():
@@ -102,7 +110,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
     print(f"{type(model).__name__}: {model.count_params():,} parameters; from step {step:,}")
 
     # training steps; an evaluation and a checkpoint follow each interval
-    evaluator, wait = task.evaluator(model), InputWait()
+    evaluator, wait = task.evaluator(scored), InputWait()
     units = task.units_per_batch * accumulate, task.unit
     progress = Progress(recipe.steps, step, *units, recipe.eval_steps, task.test_ratio)
     is_over = partial(has_stopped_improving, log, task.metric, recipe.patience)
@@ -131,6 +139,7 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
                     checkpoints.save_stopped(step, model)
                 break
             with averaged_weights(model, recipe.optimizer.ema):
+                copy_weights(model, scored)
                 result, progress.eval_seconds = timed(evaluator.evaluate)
                 if workers.is_chief:
                     evaluator.report(result, step, folder / "samples")
@@ -152,11 +161,11 @@ def train_task(task: Task, folder: Path, stop: StopSignals) -> None:
         )
 
     # the final weights
-    choose_weights(model, checkpoints, evaluator, task.metric, recipe.average)
+    choose_weights(scored, checkpoints, evaluator, task.metric, recipe.average)
     with workers.chief_first():
         if workers.is_chief:
             with whole_file(folder / "model.keras") as path:
-                model.save(path)
+                scored.save(path)
 
 
 def evaluate(

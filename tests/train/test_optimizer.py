@@ -2,9 +2,17 @@ import keras
 import pytest
 
 from tfx_transformer.models import create_model
-from tfx_transformer.train.optimizer import layer_rates, make_optimizer
-from tfx_transformer.train.recipe import OptimizerOptions
+from tfx_transformer.train import optimizer as optimizer_module
+from tfx_transformer.train.optimizer import (
+    find_precision,
+    layer_rates,
+    make_optimizer,
+    recorded_precision,
+    with_precision,
+)
+from tfx_transformer.train.recipe import ModelOptions, OptimizerOptions, save_recipe
 from tfx_transformer.train.tasks.translation import TranslationRecipe
+from tfx_transformer.training.workers import Workers
 
 
 @pytest.fixture
@@ -64,3 +72,30 @@ def test_only_kernels_decay(model):
     for weight, old in zip(model.trainable_variables, before, strict=True):
         shrunk = (abs(weight.numpy()) < abs(old)).any()
         assert shrunk == (weight.name == "kernel"), weight.path
+
+
+def recipe_of(precision="auto", **model):
+    name = model.pop("name", "transformer")
+    return TranslationRecipe(model=ModelOptions(name, **model), precision=precision)
+
+
+def test_auto_asks_for_the_width_of_the_model(monkeypatch):
+    monkeypatch.setattr(optimizer_module, "choose_precision", lambda dim: (f"dim {dim}", "why"))
+    assert find_precision(recipe_of(variant="base")) == ("dim 512", "why")
+    assert find_precision(recipe_of(variant="base", options={"dim": 64})) == ("dim 64", "why")
+    assert find_precision(recipe_of(name="vit")) == ("dim None", "why")
+    lstm = recipe_of(name="rnn_seq2seq", variant="test", options={"dim": 512})
+    assert find_precision(lstm)[0] == "float32"
+    assert find_precision(recipe_of("mixed_float16", variant="base")) == ("mixed_float16", "")
+
+
+def test_a_continued_run_keeps_the_precision_that_was_chosen(tmp_path):
+    auto, chosen = (recipe_of(x, variant="test") for x in ("auto", "mixed_bfloat16"))
+    (tmp_path / "checkpoints").mkdir()
+    save_recipe(chosen, tmp_path / "recipe.json")
+    assert with_precision(auto, tmp_path, Workers()).precision == "float32"  # no steps were made
+    (tmp_path / "checkpoints/stopped_00000001.npz").touch()
+    assert recorded_precision(auto, tmp_path) == chosen
+    assert with_precision(auto, tmp_path, Workers()) == chosen
+    explicit = recipe_of("float32", variant="test")
+    assert recorded_precision(explicit, tmp_path) == explicit

@@ -95,7 +95,7 @@ def test_any_options_of_a_model_are_restored(tmp_path):
 def test_a_run_with_a_list_is_resumed(caption_recipe_of, tmp_path, monkeypatch):
     """Through `train`, up to the first step."""
     encoder = {"kind": "small", "dims": [4, 6], "strides": [2, 2]}
-    recipe = caption_recipe_of(steps=2, eval_steps=2, average=1)
+    recipe = caption_recipe_of(steps=2, eval_steps=2, average=1, precision="float32")
     recipe = dataclasses.replace(recipe, model=recipe.model.replace(encoder=encoder))
     save_recipe(absolute_paths(recipe), tmp_path / "recipe.json")
     (tmp_path / "checkpoints").mkdir()

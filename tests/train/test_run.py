@@ -17,6 +17,7 @@ from tfx_transformer.train import run as run_module
 from tfx_transformer.train.cli import main
 from tfx_transformer.train.recipe import OptimizerOptions, load_recipe
 from tfx_transformer.train.run import evaluate, train
+from tfx_transformer.train.run_folder import load_run
 from tfx_transformer.train.tasks.base import Evaluation, Evaluator
 from tfx_transformer.train.tasks.translation import TranslationRecipe
 from tfx_transformer.train.tasks.translation.task import TranslationTask
@@ -56,13 +57,12 @@ def test_averages_stand_beside_the_weights_and_are_what_is_best(run):
 def test_half_precision_goes_on_with_its_loss_scale(recipe_of, ema, tmp_path):
     recipe = recipe_of(precision="mixed_float16", steps=22, eval_steps=21, average=1)
     recipe = dataclasses.replace(recipe, optimizer=dataclasses.replace(recipe.optimizer, ema=ema))
-    try:
-        train(recipe, tmp_path / "run")
-        for file in (tmp_path / "run/checkpoints").glob("step_00000022.npz"):
-            file.unlink()  # as if it had been killed before
-        train(recipe, tmp_path / "run")
-    finally:
-        keras.config.set_dtype_policy("float32")
+    train(recipe, tmp_path / "run")
+    for file in (tmp_path / "run/checkpoints").glob("step_00000022.npz"):
+        file.unlink()  # as if it had been killed before
+    train(recipe, tmp_path / "run")
+    assert keras.config.dtype_policy().name == "float32"
+    assert load_run(tmp_path / "run").model.compute_dtype == "float32"
     assert [x["step"] for x in MetricsLog(tmp_path / "run/metrics.jsonl").read()] == [21, 22]
 
 
@@ -72,7 +72,8 @@ def test_a_folder_belongs_to_one_recipe(run, recipe_of):
 
 
 def test_the_recipe_comes_back_from_its_file(run, recipe_of):
-    assert load_recipe(run[0] / "recipe.json") == recipe_of()
+    """With the precision that was chosen: the model is narrow."""
+    assert load_recipe(run[0] / "recipe.json") == recipe_of(precision="float32")
 
 
 class NoEvaluator(Evaluator):

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from tfx_transformer.training.losses import TokenCrossentropy
@@ -35,6 +36,19 @@ def test_the_loss_is_the_mean_over_tokens_with_a_weight(smoothing):
     total = TokenCrossentropy(smoothing, reduction="sum")
     mean = total(TARGETS, LOGITS, WEIGHTS / WEIGHTS.sum())
     assert float(mean) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_the_gradient_is_that_of_the_definition(smoothing):
+    logits = tf.Variable(30 * LOGITS)
+    smooth = (1 - smoothing) * tf.one_hot(TARGETS, V) + smoothing / V
+    with tf.GradientTape(persistent=True) as tape:
+        loss = TokenCrossentropy(smoothing, reduction="sum")(TARGETS, logits, 3 * WEIGHTS)
+        expected = -3 * tf.reduce_sum(WEIGHTS[..., None] * smooth * tf.nn.log_softmax(logits))
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    own, other = (tape.gradient(x, logits) for x in (loss, expected))
+    np.testing.assert_allclose(own, other, atol=1e-5)
+    assert np.abs(own).max() > 0.1 and not np.any(own[WEIGHTS == 0])
 
 
 @pytest.mark.parametrize("weights", [WEIGHTS, WEIGHTS / WEIGHTS.sum()], ids=["real", "sum 1"])

@@ -8,6 +8,7 @@ from tfx_transformer.config import Serializable
 from tfx_transformer.layers.attention import ATTENTION
 from tfx_transformer.layers.attention.base import AttendMixin, pack_results
 from tfx_transformer.layers.drop_path import DropPath
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.layers.feed_forward import FeedForward
 from tfx_transformer.layers.masks import expand_mask
 from tfx_transformer.layers.norm import NORM
@@ -40,7 +41,7 @@ class ResidualBlock(AttendMixin, Serializable, keras.layers.Layer):
         self.self_norm = NORM.make(norm, name="self_norm", **shared)
         self.mlp_norm = NORM.make(norm, name="mlp_norm", **shared)
         self.mlp = FeedForward(mlp_dim, activation, initializer=initializer, name="mlp", **shared)
-        self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
+        self.drop = Dropout(dropout, name="drop", **shared)
         self.drop_path_layer = DropPath(drop_path, name="drop_path", **shared)
 
     def build(self, x_shape):

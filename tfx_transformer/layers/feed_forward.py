@@ -9,6 +9,7 @@ from keras import ops
 from tfx_transformer.checks import check_choice, check_positive, check_rate
 from tfx_transformer.config import Serializable
 from tfx_transformer.layers.dense import build_dense
+from tfx_transformer.layers.dropout import Dropout
 
 
 def gelu_for_training(x):
@@ -65,7 +66,7 @@ class FeedForward(Serializable, keras.layers.Layer):
         check_positive(mlp_dim=mlp_dim)
         check_choice(*ACTIVATION, activation=activation)
         check_rate(dropout=dropout)
-        self.drop = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="drop")
+        self.drop = Dropout(dropout, dtype=self.dtype_policy, name="drop")
 
     def build(self, x_shape):
         dim, parts = x_shape[-1], 2 if self.activation == "swiglu" else 1

@@ -9,6 +9,7 @@ from tfx_transformer.layers.attention import ATTENTION
 from tfx_transformer.layers.attention.base import AttendMixin, pack_results
 from tfx_transformer.layers.attention.hard import gumbel_noise, hard_weights
 from tfx_transformer.layers.dense import apply_dense, build_dense
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.layers.embedding import TokenEmbedding
 from tfx_transformer.registry import Registry
 
@@ -94,7 +95,7 @@ class RecurrentDecoder(AttendMixin, Serializable, keras.layers.Layer):
             vocab_size, embedding_dim, scale=False, name="embedding", **shared
         )
         self.cells = [make_recurrent(cell, dim, name=f"cell_{i}", **shared) for i in range(depth)]
-        self.drop = keras.layers.Dropout(dropout, name="drop", **shared)
+        self.drop = Dropout(dropout, name="drop", **shared)
         self.seed_generator = keras.random.SeedGenerator()
 
     def build(self, tokens_shape, memory_shape):

@@ -15,6 +15,7 @@ from tfx_transformer.layers.attention.dot_product import (
     split_heads,
     weighted_sum,
 )
+from tfx_transformer.layers.dropout import Dropout
 from tfx_transformer.layers.masks import combine_masks, expand_mask
 
 
@@ -78,7 +79,7 @@ class Attention(AttendMixin, Serializable, keras.layers.Layer):
         check_rate(dropout=dropout)
         self.num_kv_heads = num_heads  # G; fewer only in grouped-query attention
         self.value_dim = dim  # width of the values over all heads; any width in additive attention
-        self.drop = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="drop")
+        self.drop = Dropout(dropout, dtype=self.dtype_policy, name="drop")
 
     def call(
         self,
