@@ -5,15 +5,16 @@
 
 In training a cell is a mixture of codes, by Gumbel-softmax (arXiv:1611.01144), whose temperature
 falls from 1 to 1/16; the weight of the KL divergence to uniform codes grows from 0. Both follow a
-cosine, as in the paper. Unlike there, networks are small; a token depends on little more than its
-own pixels, so that equal parts of an image have equal tokens, which a small model learns sooner;
-and the pixels have a Laplace distribution of fixed scale: a learned one would become 0 for
-drawings, which have no noise.
+cosine, as in the paper. Unlike there, networks are small; a token depends on its own pixels alone,
+so that equal parts of an image have equal tokens, which a small model learns sooner; the first
+codes are parts of images (`spread_codes`), so that none is left unused; and the pixels have a
+Laplace distribution of fixed scale: a learned one would become 0 for drawings, which have no noise.
 """
 
 import math
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfx_transformer.checks import check_above_zero, check_divides, check_positive
@@ -21,8 +22,7 @@ from tfx_transformer.config import Serializable
 from tfx_transformer.models.base import check_images
 
 LAST_TEMPERATURE = 1 / 16
-# larger than the random numbers that are added: otherwise the first images all look the same
-LOGITS = {"class_name": "VarianceScaling", "config": {"scale": 4.0}}
+MARGIN = 20.0  # between the first logits of a code and of the nearest other one
 
 
 class DiscreteVAE(Serializable, keras.Model):
@@ -68,12 +68,10 @@ class DiscreteVAE(Serializable, keras.Model):
         self.noise = keras.random.SeedGenerator(name="noise")
         self.encoder = keras.Sequential(
             [
-                *(self.convolution("Conv2D", width) for width in widths[::-1]),
+                *(self.convolution("Conv2D", width, 2, 2) for width in widths[::-1]),
                 *(ResidualConv(dim, depth, 1, dtype=self.dtype_policy) for _ in range(depth)),
                 keras.layers.BatchNormalization(momentum=0.9, dtype=self.dtype_policy),
-                self.convolution(
-                    "Conv2D", codebook_size, 1, activation="linear", kernel_initializer=LOGITS
-                ),
+                self.convolution("Conv2D", codebook_size, 1, 1, activation="linear"),
             ],
             name="encoder",
         )
@@ -86,9 +84,9 @@ class DiscreteVAE(Serializable, keras.Model):
             name="decoder",
         )
 
-    def convolution(self, kind, filters, size=4, activation="relu", **options):
-        """A convolution, which halves or doubles height and width if its size is 4."""
-        options |= {"strides": max(size // 2, 1), "padding": "same", "activation": activation}
+    def convolution(self, kind, filters, size=4, strides=2, activation="relu", **options):
+        """A convolution, which halves or doubles height and width if `strides` is 2."""
+        options |= {"strides": strides, "padding": "same", "activation": activation}
         return getattr(keras.layers, kind)(filters, size, dtype=self.dtype_policy, **options)
 
     @property
@@ -109,6 +107,24 @@ class DiscreteVAE(Serializable, keras.Model):
         self.updates = self.add_weight(
             shape=(), initializer="zeros", dtype="int32", trainable=False, name="updates"
         )
+
+    def spread_codes(self, images, seed=0):
+        """The first codes: the features of parts of these images, which differ most (k-means++).
+
+        The logits of a part then are its distances to the codes. Without this few codes are ever
+        used: the others are too unlikely to be learned.
+        """
+        *layers, last = self.encoder.layers
+        features = images
+        for layer in layers:
+            is_norm = isinstance(layer, keras.layers.BatchNormalization)
+            features = layer(features, training=True) if is_norm else layer(features)
+        features = ops.convert_to_numpy(features).reshape(-1, self.dim).astype("float64")
+        codes = spread_points(features, self.codebook_size, np.random.default_rng(seed))
+        scale = 2 * MARGIN / median_distance(codes)
+        last.kernel.assign((scale * codes.T)[None, None])
+        last.bias.assign(-scale / 2 * np.sum(codes**2, axis=1))
+        self.codebook.assign((codes - features.mean(axis=0)) / features.std())
 
     def call(self, images, training=None):
         logits = self.logits(images, training=training)
@@ -198,6 +214,24 @@ class LaplaceLoss(Serializable, keras.losses.Loss):
     def call(self, images, outputs):
         difference = ops.abs(ops.cast(images, "float32") - ops.cast(outputs, "float32"))
         return ops.mean(difference, axis=(1, 2, 3)) / self.scale
+
+
+def spread_points(points, count, rng):
+    """`count` of the points (N, D): each with a probability by its distance² to those before."""
+    chosen = [int(rng.integers(len(points)))]
+    distance = np.full(len(points), np.inf)
+    for _ in range(count - 1):
+        distance = np.minimum(distance, np.sum((points - points[chosen[-1]]) ** 2, axis=1))
+        total = distance.sum()  # 0 if all are chosen
+        chosen.append(int(rng.choice(len(points), p=distance / total if total else None)))
+    return points[chosen]
+
+
+def median_distance(points):
+    """The median of the squared distances of points (N, D) to their nearest others."""
+    lengths = np.sum(points**2, axis=1)
+    squares = lengths[:, None] + lengths - 2 * points @ points.T
+    return np.median(np.where(squares > 1e-6, squares, np.inf).min(axis=1))
 
 
 def divergence(logits):

@@ -7,11 +7,14 @@ import scipy.special
 from keras import ops
 
 from tfx_transformer.models.discrete_vae import (
+    MARGIN,
     DiscreteVAE,
     LaplaceLoss,
     ResidualConv,
     cosine,
     divergence,
+    median_distance,
+    spread_points,
 )
 
 SIZES = {"codebook_size": 7, "dim": 6, "depth": 2, "image_size": 12, "patch_size": 4}
@@ -161,9 +164,35 @@ def test_wrong_options_are_named(options, message):
         DiscreteVAE(**SIZES | options)
 
 
-def test_a_token_depends_on_its_pixels_and_three_around_them(model, images):
+def test_a_token_depends_on_its_own_pixels_alone(model, images):
     logits, changed = numpy(model.logits(images)), images.copy()
     changed[:, 8:] = -changed[:, 8:]  # the last row of patches
     others = numpy(model.logits(changed))
-    np.testing.assert_allclose(others[:, 0], logits[:, 0], atol=1e-5)
-    assert np.abs(others[:, 1:] - logits[:, 1:]).max(axis=(0, 2, 3)).min() > 1e-3
+    np.testing.assert_allclose(others[:, :2], logits[:, :2], atol=1e-5)
+    assert np.abs(others[:, 2] - logits[:, 2]).max(axis=(0, 2)).min() > 1e-3
+
+
+def test_the_first_codes_are_the_parts_of_images_that_differ():
+    rng = np.random.default_rng(4)
+    parts = np.tanh(2 * rng.normal(size=(7, 4, 4, 3))).astype("float32")
+    cells = np.concatenate([np.arange(7), np.zeros(20, int), rng.integers(7, size=9)])
+    images = parts[cells].reshape(4, 3, 3, 4, 4, 3).swapaxes(2, 3).reshape(4, 12, 12, 3)
+    keras.utils.set_random_seed(2)
+    model = DiscreteVAE(**SIZES)
+    model.build()
+    model.spread_codes(images)
+    logits = numpy(model.logits(images, training=True)).reshape(36, 7)
+    tokens = logits.argmax(axis=-1)
+    assert len(set(zip(cells, tokens, strict=True))) == 7 == len(set(tokens))
+    sorted_logits = np.sort(logits, axis=-1)
+    margins = (sorted_logits[:, -1] - sorted_logits[:, -2])[:7]
+    assert np.median(margins) == pytest.approx(MARGIN, rel=0.1)
+    assert 0.5 < numpy(model.codebook).std() < 2
+
+
+def test_points_are_spread_even_if_there_are_too_few():
+    points = np.array([[0.0, 0], [5, 0], [0, 9]])
+    found = spread_points(points[[0, 0, 0, 0, 1, 2]], 3, np.random.default_rng(0))
+    assert sorted(map(tuple, found)) == sorted(map(tuple, points))
+    assert len(spread_points(points, 5, np.random.default_rng(0))) == 5
+    assert median_distance(points) == 25

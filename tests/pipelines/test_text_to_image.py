@@ -79,6 +79,22 @@ def test_a_seed_gives_the_same_images_and_none_others(sampler, text_to_image):
     assert drawn[0] != drawn[1] and len(free.seeds) == 1
 
 
+def test_samples_of_a_row_depend_on_its_text_and_its_seed_alone(text_to_image):
+    parts = text_to_image.model, text_to_image.image_model, text_to_image.tokenizer
+    free = TextToImage(*parts, {"kind": "sample", "n_best": 4, "temperature": 3.0})
+
+    def draw(texts, seeds):
+        outputs = free.predict_seeded(tf.constant(texts), tf.constant(seeds))
+        return outputs["n_best_bytes"].numpy().tolist()
+
+    (cat,), (other,) = draw(["red cat"], [5]), draw(["red cat"], [6])
+    assert cat != other
+    assert draw(["big dog", "red cat", "red cat"], [5, 5, 6])[1:] == [cat, other]
+    assert draw(["", "red cat"], [2**31 - 1, 5])[1] == cat
+    assert set(free.signatures()) == {"serving_default", "seeded"}
+    assert set(text_to_image.signatures()) == {"serving_default"}  # it decodes greedily
+
+
 def test_texts_are_padded_by_position_and_cut(text_to_image):
     model, tokenizer = text_to_image.model, text_to_image.tokenizer
     prompts, truncated = text_to_image.prompts(tf.constant(["red cat", "blue " * 20]))

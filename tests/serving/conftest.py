@@ -110,6 +110,7 @@ GENERATED = {
 GENERATED |= {"pieces": tf.string}
 ALIGNED = {"source_pieces": tf.string, "alignment": tf.float32, "truncated": tf.bool}
 CLASSES = {"labels": tf.string, "scores": tf.float32}
+DRAWN = {"n_best_bytes": tf.string, "n_best_score": tf.float32, "truncated": tf.bool}
 READ = {"is_readable": tf.bool}
 POOL = ThreadPoolExecutor(8)
 
@@ -182,6 +183,15 @@ def classify_text(text):
     return classes(len(text)) | {"truncated": np.zeros(len(text), bool)}
 
 
+def draw(text, seed=0):
+    """Two "files" of each text; the second has no finite score."""
+    files = np.stack([strings(*[f"{x.decode()} {i}" for x in text]) for i in (1, 2)], axis=1)
+    files += np.array([f", seed {x}".encode() for x in np.broadcast_to(seed, len(text))])[:, None]
+    scores = np.array([[-3.5, -np.inf]] * len(text), "float32")
+    truncated = np.array([len(row) > 30 for row in text])
+    return {"n_best_bytes": files, "n_best_score": scores, "truncated": truncated}
+
+
 def add(a, b):
     return {"sum": a + b[:, None].astype("float32")}
 
@@ -211,6 +221,10 @@ FUNCTIONS = {  # kind: signatures, each with the types of inputs and outputs
         )
     },
     "generator": {"serving_default": (translate, {"text": tf.string}, GENERATED | ALIGNED)},
+    "text_to_image": {
+        "serving_default": (draw, {"text": tf.string}, DRAWN),
+        "seeded": (draw, {"text": tf.string, "seed": tf.int32}, DRAWN),
+    },
 }
 
 
@@ -253,6 +267,7 @@ class FakeModel:
 
 def specs(types):
     ranks = {"a": [None, 2], "n_best": [None, 2], "labels": [None, 3]}
+    ranks["n_best_bytes"] = [None, 2]
     return {key: tf.TensorSpec(ranks.get(key, [None]), dtype, key) for key, dtype in types.items()}
 
 

@@ -139,6 +139,28 @@ def test_a_body_that_is_no_image_is_refused(path, client):
     assert refusal(b"", "application/json") == "the body must be JSON in UTF-8; it is empty"
 
 
+def test_images_are_drawn_by_a_seed_or_without(client, repository):
+    def drawn(**request):
+        answer = client.post("/draw", request)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["model"] == "text_to_image"
+        rows = answer.json()["drawings"]
+        return [[base64.b64decode(x["image"]).decode() for x in row["images"]] for row in rows]
+
+    assert drawn(text="a cat") == [["a cat 1, seed 0"]]
+    assert drawn(text=["a", "b"], seed=7) == [["a 1, seed 7"], ["b 1, seed 7"]]
+    assert drawn(text="a", count=2) == [["a 1, seed 0", "a 2, seed 0"]]
+    row = client.post("/draw", {"text": "a " * 20, "count": 2}).json()["drawings"][0]
+    assert row["truncated"] and [x["score"] for x in row["images"]] == [-3.5, None]
+    (model,) = [x for x in client.get("/models").json()["models"] if x["kind"] == "text_to_image"]
+    assert model["count"] == 2
+    error = client.post("/draw", {"text": "a", "count": 3}).json()["error"]
+    assert error == "count must be at most 2 for text_to_image: export it with --n-best N"
+    del repository.models["text_to_image"].signatures["seeded"]
+    error = client.post("/draw", {"text": "a", "seed": 0}).json()["error"]
+    assert error == "text_to_image takes no seed: export it with --kind sample"
+
+
 def test_a_text_is_generated_at_once_or_as_events(client):
     request = {"text": "one two three", "max_length": 2}
     answer = client.post("/generate", request | {"stream": False}).json()
@@ -198,6 +220,9 @@ def test_an_error_after_the_first_part_is_the_last_event(client, repository, ove
         ("/classify", {"image": "a", "text": "a"}, "either image or text"),
         ("/classify", {"image": "%"}, "image must be base64"),
         ("/classify", {"text": "a", "rollout": True}, "no attention weights"),
+        ("/draw", {"text": "a", "seed": -1}, "seed: Input should be greater than or equal to 0"),
+        ("/draw", {"text": "a", "seed": 2**31}, "seed: Input should be less than 2147483648"),
+        ("/draw", {"text": "a", "seed": 1.5}, "seed: Input should be a valid integer"),
         ("/generate", {"text": ["a"]}, "text: Input should be a valid string"),
         ("/generate", {"text": "a", "max_length": 10**9}, "max_length: Input should be less"),
     ],
@@ -223,7 +248,7 @@ def test_the_model_must_be_clear(client, repository):
 
 def test_openapi_describes_every_path(client):
     schema = client.get("/openapi.json").json()
-    posts = {"/translate", "/classify", "/caption", "/generate"}
+    posts = {"/translate", "/classify", "/caption", "/draw", "/generate"}
     assert posts | {"/models", "/healthz", "/readyz", "/metrics"} == set(schema["paths"])
     operations = [x for methods in schema["paths"].values() for x in methods.values()]
     assert len({operation["description"] for operation in operations}) == len(operations)

@@ -36,6 +36,7 @@ SEEDS = [
     ("/classify", {"image": IMAGE, "top_k": 2, "rollout": True}),
     ("/classify", {"text": "a", "model": "text_classifier"}),
     ("/caption", {"image": [IMAGE], "attention": True}),
+    ("/draw", {"text": ["a", "b"], "count": 2, "seed": 3}),
     ("/generate", {"text": "a b c", "max_length": 2, "stream": True}),
 ]
 VALUES = [

@@ -123,6 +123,8 @@ class Decoder(abc.ABC):
         num_known: this many tokens of the prefix are read in one pass instead of one by one; no
             row may have PAD, END or its limit among them. A whole number or, but for XLA and
             `jax.jit`, a scalar tensor.
+        random: numbers in 0 … 1 (B · rows_per_sentence, max_length) by which tokens are sampled,
+            instead of those of the decoder's seed.
 
     Returns:
         A dict. "tokens" (B, n_best, max_length) without START, with END, then PAD; "log_prob"
@@ -167,6 +169,7 @@ class Decoder(abc.ABC):
         limit=None,
         num_known=0,
         compact=False,
+        random=None,
     ) -> dict[str, Any]:
         if isinstance(max_length, int):
             check_positive(max_length=max_length)
@@ -201,6 +204,7 @@ class Decoder(abc.ABC):
             limit=ops.broadcast_to(ops.minimum(limit, max_length), (batch_size,)),
             index=num_known,
             log_prob=repeat_rows(log_prob, self.rows_per_sentence),
+            random=random,
             compact=compact,
         )
         result = self.search(call)

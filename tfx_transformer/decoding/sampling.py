@@ -78,8 +78,10 @@ class SamplingDecoder(Decoder):
         return self.n_best
 
     def search(self, call):
-        shape = (call.num_rows, call.max_length)
-        random = keras.random.uniform(shape, dtype="float32", seed=self.seed)
+        random = call.random
+        if random is None:
+            shape = (call.num_rows, call.max_length)
+            random = keras.random.uniform(shape, dtype="float32", seed=self.seed)
         return decode_rows(
             self,
             replace(call, random=random),

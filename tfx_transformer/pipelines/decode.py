@@ -12,16 +12,27 @@ from tfx_transformer.data.text.tokenizer import END, PAD, START
 from tfx_transformer.decoding import DECODERS, Decoder, SamplingDecoder
 
 
-def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=None, compact=False):
+def decode(
+    model,
+    decoder,
+    inputs,
+    batch_size,
+    max_length,
+    limit=None,
+    prefix=None,
+    compact=False,
+    random=None,
+):
     """Decodes a batch → tokens (B, n_best, max_length), score and length (B, n_best).
 
-    The inputs are those of the model without the target; `limit` and `prefix` are as in `Decoder`.
+    The inputs are those of the model without the target; `limit`, `prefix` and `random` are as in
+    `Decoder`.
     Tokens of the prefix before the first PAD of any row are read in one pass. With `compact`
     sentences that are done leave the batch, and caches grow with the tokens in models that can
     `grow` them: faster, but not possible with XLA.
     """
     values = [(variable, ops.copy(variable)) for variable in model.variables]
-    options = {"limit": limit, "prefix": prefix, "compact": compact}
+    options = {"limit": limit, "prefix": prefix, "compact": compact, "random": random}
     if prefix is not None:
         options["num_known"] = count_known(prefix, max_length if limit is None else limit)
     with keras.StatelessScope(state_mapping=values) as scope:  # reads each variable only once
@@ -30,7 +41,9 @@ def decode(model, decoder, inputs, batch_size, max_length, limit=None, prefix=No
         state = model.initial_state(inputs, max_length, **grow)
         result = decoder(model.step, state, batch_size, max_length, START, END, PAD, **options)
     seed = getattr(decoder, "seed", None)
-    if isinstance(seed, keras.random.SeedGenerator):  # the next call samples other tokens
+    if random is None and isinstance(
+        seed, keras.random.SeedGenerator
+    ):  # the next call samples other tokens
         seed.state.assign(scope.get_current_value(seed.state))
     return {name: result[name] for name in ("tokens", "score", "length")}
 

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_transformer.data.text.tokenizer import PAD, START
+from tfx_transformer.decoding import SamplingDecoder
 from tfx_transformer.pipelines.base import Pipeline, is_truncated
 from tfx_transformer.pipelines.decode import decode, make_decoder
 from tfx_transformer.runtime import apply_to_batch, graph
@@ -55,13 +56,17 @@ class TextToImage(Pipeline):
         self.decoder, self.seeds = make_decoder(decoder)
         text = tf.TensorSpec([None], tf.string, name="text")
         tokens = tf.TensorSpec([None, None], tf.int32, name="tokens")
+        seed = tf.TensorSpec([None], tf.int32, name="seed")
         self.predict = graph(self._draw, text)
+        self.predict_seeded = graph(self._draw, text, seed)
         self.sample = graph(self._sample, text)
         self.score = graph(self._score, tokens)
         self.pixels = graph(self._pixels, tokens)
 
     def signatures(self):
-        return {"serving_default": self.predict}
+        seeded = {"seeded": self.predict_seeded}  # each row has its seed
+        can_sample = isinstance(self.decoder, SamplingDecoder)
+        return {"serving_default": self.predict} | (seeded if can_sample else {})
 
     def resources(self):
         return super().resources() + [variable.value for variable in self.image_model.variables]
@@ -72,21 +77,33 @@ class TextToImage(Pipeline):
         padded = ids[:, :length].to_tensor(PAD, shape=[None, length])
         return self.model.prompt(padded), ids.row_lengths() > length
 
-    def _sample(self, text):
+    def _sample(self, text, seed=None):
         """Strings (B,) → tokens of texts and images (B, n, T + I), best first, and scores (B, n).
 
-        The score is the log-probability of the image; that of the text is the same for all.
+        The score is the log-probability of the image; that of the text is the same for all. With
+        seeds (B,) the samples of a row depend on its text and its seed alone.
         """
         prompt, _ = self.prompts(text)
         batch_size, length = tf.shape(prompt)[0], self.model.max_length - 1
-        tokens = decode(self.model, self.decoder, prompt, batch_size, length, prefix=prompt)[
-            "tokens"
-        ]
+        random = None if seed is None else self._random(seed, length)
+        tokens = decode(
+            self.model, self.decoder, prompt, batch_size, length, prefix=prompt, random=random
+        )["tokens"]
         count = tokens.shape[1]
         flat = tf.reshape(tokens, [-1, length])
         scores = tf.reshape(apply_to_batch(self._score, flat), [-1, count])
         order = tf.argsort(scores, direction="DESCENDING", stable=True)
         return tf.gather(tokens, order, batch_dims=1), tf.gather(scores, order, batch_dims=1)
+
+    def _random(self, seed, length):
+        """Seeds (B,) → numbers in 0 … 1 (B · n, length)."""
+        shape = [self.decoder.n_best, length]
+        rows = tf.map_fn(
+            lambda one: tf.random.stateless_uniform(shape, tf.stack([one, 0])),
+            seed,
+            fn_output_signature=tf.float32,
+        )
+        return tf.reshape(rows, [-1, length])
 
     def _score(self, tokens):
         """Tokens of texts and images (B, T + I) → the log-probability of each image (B,)."""
@@ -101,12 +118,11 @@ class TextToImage(Pipeline):
         # a token that was not generated, because the sequence ended, is the first code
         codes = tf.maximum(codes, 0)
         grid = tf.reshape(codes, [-1, *self.model.grid])
-        pixels = tf.cast(self.image_model.decode(grid), tf.float32)
-        return tf.cast(tf.round(tf.clip_by_value(127.5 * (pixels + 1), 0, 255)), tf.uint8)
+        return to_uint8(self.image_model.decode(grid))
 
-    def _draw(self, text):
+    def _draw(self, text, seed=None):
         """Strings (B,) → the files of the images and their scores, best first."""
-        tokens, scores = self._sample(text)
+        tokens, scores = self._sample(text, seed)
         count = tokens.shape[1]
         images = apply_to_batch(self._pixels, tf.reshape(tokens, [-1, tokens.shape[2]]))
         files = tf.map_fn(tf.io.encode_png, images, fn_output_signature=tf.string)
@@ -118,3 +134,9 @@ class TextToImage(Pipeline):
             "n_best_score": scores,
             "truncated": self.prompts(text)[1],
         }
+
+
+def to_uint8(pixels):
+    """Pixels -1 to 1 → uint8."""
+    pixels = 127.5 * (tf.cast(pixels, tf.float32) + 1)
+    return tf.cast(tf.round(tf.clip_by_value(pixels, 0, 255)), tf.uint8)

@@ -1,4 +1,4 @@
-"""A small API for people: /models, /translate, /classify, /caption and /generate.
+"""A small API for people: /models, /translate, /classify, /caption, /draw and /generate.
 
 Requests and answers are in `schemas.py`. Images may be base64 in JSON, or the body of a request
 whose content type is image/*, with the other fields in the query.
@@ -32,11 +32,17 @@ PREDICT: dict[str, tuple[Any, Any, Callable]] = {  # path: request, answer, what
     ),
     "/classify": (schemas.ClassifyRequest, schemas.ClassifyAnswer, responses.show_predictions),
     "/caption": (schemas.CaptionRequest, schemas.CaptionAnswer, responses.show_captions),
+    "/draw": (schemas.DrawRequest, schemas.DrawAnswer, responses.show_drawings),
 }
 GENERATE = (schemas.GenerateRequest, schemas.GenerateAnswer)
 READABLE = "a JPEG, PNG, GIF, BMP or WebP file"
 IMAGES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"RIFF")  # how such files start
-KINDS = {"/translate": "translator", "/caption": "captioner", "/generate": "generator"}
+KINDS = {
+    "/translate": "translator",
+    "/caption": "captioner",
+    "/draw": "text_to_image",
+    "/generate": "generator",
+}
 
 
 def create_router(repository: Any, active: ActiveRequests) -> APIRouter:
@@ -58,7 +64,7 @@ def create_router(repository: Any, active: ActiveRequests) -> APIRouter:
                 responses.check_count(model, asked)
                 signature = responses.find_signature(model, asked)
                 items = [image] if image is not None else read_items(asked)
-                inputs = responses.make_inputs(model, signature, items)
+                inputs = responses.make_inputs(model, signature, items, asked)
                 future = model.submit(inputs, signature, deadline)
                 outputs = await active.wait(future, deadline, request.receive)
                 if image is not None and not outputs.get("is_readable", [True])[0]:

@@ -1,5 +1,6 @@
 """The friendly API's way from a request to a model's inputs, and from its outputs to an answer."""
 
+import base64
 import binascii
 import math
 from typing import Any
@@ -7,16 +8,24 @@ from typing import Any
 import numpy as np
 
 from tfx_transformer.serving.errors import InvalidRequest
-from tfx_transformer.serving.schemas import CaptionRequest, ClassifyRequest, TranslateRequest
+from tfx_transformer.serving.schemas import (
+    CaptionRequest,
+    ClassifyRequest,
+    DrawRequest,
+    TranslateRequest,
+)
 from tfx_transformer.serving.tensors import decode_base64, to_json
 
 EXPLAIN = "explain"  # the signature with attention weights
+SEEDED = "seeded"  # the signature whose texts have a seed each
 COUNTS = {  # kind: the field of a request, and the output with as many columns as it may ask for
     "translator": ("n_best", "n_best"),
     "captioner": ("n_best", "n_best"),
     "classifier": ("top_k", "labels"),
     "text_classifier": ("top_k", "labels"),
+    "text_to_image": ("count", "n_best_bytes"),
 }
+EXPORT_OPTIONS = {"n_best": "n-best", "top_k": "top-k", "count": "n-best"}  # of these fields
 Outputs = dict[str, np.ndarray]
 
 
@@ -61,8 +70,25 @@ def show_captions(outputs: Outputs, asked: CaptionRequest) -> dict[str, Any]:
     return {"captions": rows}
 
 
+def show_drawings(outputs: Outputs, asked: DrawRequest) -> dict[str, Any]:
+    files, scores = outputs["n_best_bytes"].tolist(), outputs["n_best_score"].tolist()
+    rows = []
+    for i, truncated in enumerate(outputs["truncated"].tolist()):
+        best = list(zip(files[i], scores[i], strict=True))[: asked.count]
+        images = [
+            {"image": base64.b64encode(file).decode(), "score": finite(score)}
+            for file, score in best
+        ]
+        rows.append({"images": images, "truncated": truncated})
+    return {"drawings": rows}
+
+
 def find_signature(model: Any, asked: Any) -> str:
-    """The signature that has the attention weights that are asked for."""
+    """The signature that takes the seed, or has the attention weights that are asked for."""
+    if getattr(asked, "seed", None) is not None:
+        if SEEDED not in model.signatures:
+            raise InvalidRequest(f"{model.name} takes no seed: export it with --kind sample")
+        return SEEDED
     name, is_explained = "serving_default", getattr(asked, "rollout", False)
     if isinstance(asked, TranslateRequest):
         has_alignment = "alignment" in model.signatures[name].outputs  # CTranslate2, old exports
@@ -87,20 +113,20 @@ def check_count(model: Any, asked: Any) -> None:
         if name in asked.model_fields_set and getattr(asked, name) > most:
             is_all = most == len(model.options.get("class_names", ()))
             way = (
-                "it has no more classes"
-                if is_all
-                else f"export it with --{name.replace('_', '-')} N"
+                "it has no more classes" if is_all else f"export it with --{EXPORT_OPTIONS[name]} N"
             )
             raise InvalidRequest(f"{name} must be at most {most} for {model.name}: {way}")
 
 
-def make_inputs(model: Any, signature: str, items: list[Any]) -> dict[str, np.ndarray]:
-    """Strings or files as the input of a signature."""
+def make_inputs(model: Any, signature: str, items: list[Any], asked: Any) -> dict[str, np.ndarray]:
+    """Strings or files, and for each its seed if one is given, as the inputs of a signature."""
     array = np.empty(len(items), object)
     try:
         array[:] = [item.encode() if isinstance(item, str) else item for item in items]
     except UnicodeEncodeError:
         raise InvalidRequest("text must have no lone surrogates") from None
+    if signature == SEEDED:
+        return {"text": array, "seed": np.full(len(items), asked.seed)}
     (name,) = model.signatures[signature].inputs
     return {name: array}
 

@@ -8,6 +8,7 @@ Text = Annotated[str | list[str], Field(description="one text, or a list of text
 Image = Annotated[str | list[str], Field(description="one image file in base64, or a list of them")]
 Count = Annotated[int, Field(ge=1, le=1000)]
 Length = Annotated[int, Field(ge=1, le=10_000, description="in tokens")]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Matrix = list[list[float]]
 
 
@@ -58,6 +59,14 @@ class GenerateRequest(ModelRequest):
     stream: bool = Field(True, description="server-sent events instead of one JSON object")
 
 
+class DrawRequest(ModelRequest):
+    """Draws images of a text, or of each text of a list."""
+
+    text: Text
+    count: Count = Field(1, description="at most as many as the model was exported with")
+    seed: Seed | None = Field(None, description="the same images each time; without it others")
+
+
 class Candidate(BaseModel):
     text: str
     score: float | None
@@ -92,6 +101,16 @@ class Caption(Generated):
     weights: list[Matrix] | None = Field(None, description="(T, rows, columns)")
 
 
+class DrawnImage(BaseModel):
+    image: str = Field(description="a PNG file in base64")
+    score: float | None = Field(description="its log-probability")
+
+
+class Drawing(BaseModel):
+    images: list[DrawnImage] = Field(description="the most likely first")
+    truncated: bool
+
+
 class Answer(BaseModel):
     """What all answers have."""
 
@@ -111,6 +130,10 @@ class CaptionAnswer(Answer):
     captions: list[Caption]
 
 
+class DrawAnswer(Answer):
+    drawings: list[Drawing]
+
+
 class GenerateAnswer(Answer):
     text: str
 
@@ -124,6 +147,7 @@ class ModelInfo(BaseModel):
     streams: bool
     n_best: int | None = Field(None, description="the largest n_best of a request")
     top_k: int | None = Field(None, description="the largest top_k of a request")
+    count: int | None = Field(None, description="the largest count of images of a request")
     class_names: list[str] | None = None
     resize: str | None = Field(None, description="how images become squares: crop, pad or squash")
     crop_ratio: float | None = Field(None, description="the part of the square that is read")

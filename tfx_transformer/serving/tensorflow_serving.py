@@ -80,6 +80,8 @@ def example_tensors(spec: tf.TensorSpec, token_ids: list[int]) -> Iterator[Any]:
         examples: list[Any] = [TEXTS[spec.name], " ".join([TEXTS[spec.name]] * 8)]
     elif spec.dtype == tf.string:
         examples = [tf.io.encode_png(tf.zeros([64, 64, 3], tf.uint8)).numpy()]
+    elif spec.shape.rank == 1:  # a seed for each text
+        examples = [1, 2]
     else:
         examples = [token_ids]
     for rows in WARM_UP_ROWS:

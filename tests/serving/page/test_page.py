@@ -1,9 +1,12 @@
 """The page in a real browser, with fixed answers of the API."""
 
+import base64
 import json
 
 import numpy as np
 import pytest
+
+from .conftest import png
 
 pytestmark = pytest.mark.serving
 MODELS = {
@@ -12,6 +15,7 @@ MODELS = {
     "captioner": {"explains": True},
     "text_classifier": {"explains": False},
     "generator": {"explains": False, "streams": True},
+    "text_to_image": {"explains": False, "count": 3},
 }
 TRANSLATION = {
     "text": "붉은 고양이",
@@ -50,8 +54,16 @@ ANSWERS = {
         "predictions": [{"classes": CLASSES, "is_readable": True, "rollout": [[0, 0], [0, 1]]}]
     },
     "caption": {"captions": [CAPTION]},
+    "draw": lambda request: {"drawings": [draw_gray(request.post_data_json)]},
     "generate": "".join(f"data: {json.dumps(event)}\n\n" for event in EVENTS),
 }
+
+
+def draw_gray(request):
+    """Gray images, the first one dark."""
+    files = [png(8, 8, 50 * i) for i in range(1, 1 + request["count"])]
+    images = [{"image": base64.b64encode(file).decode(), "score": -2.54} for file in files]
+    return {"images": images, "truncated": "long" in request["text"]}
 
 
 def only(kind, **answers):
@@ -62,7 +74,7 @@ def only(kind, **answers):
 
 def test_there_is_a_panel_for_each_kind_that_is_served(opened):
     page = opened.answer(ANSWERS)
-    page.wait_for_selector("#panel-generator")
+    page.wait_for_selector("#panel-text_to_image")
     found = page.locator("section").evaluate_all("all => all.map(panel => panel.id)")
     assert found == [f"panel-{kind}" for kind in MODELS]
     assert page.locator("nav a").count() == len(MODELS)
@@ -363,3 +375,20 @@ def test_a_phone_needs_no_horizontal_scrolling(open_page, scheme, tmp_path):
     page.screenshot(path=tmp_path / "phone.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
     assert sum(opened.weights("target")) > 0
+
+
+def test_a_text_is_drawn_by_a_seed_or_without(opened):
+    page = opened.answer(only("text_to_image"))
+    page.fill("textarea", "a red circle")
+    page.click("[data-part=start]")
+    canvases = page.locator(".drawings canvas")
+    canvases.nth(2).wait_for()
+    assert page.locator("figcaption").all_inner_texts() == ["−2.5"] * 3
+    assert opened.colors((0.5, 0.5)) == [[50, 50, 50, 255]]  # the first one
+    request = {"text": "a red circle", "count": 3, "model": "my_text_to_image"}
+    assert opened.bodies[-1] == request
+    page.fill("textarea", "a long text")
+    page.fill("[data-part=seed]", "7")
+    page.click("[data-part=start]")
+    page.wait_for_selector(".status >> text=it is too long")
+    assert opened.bodies[-1] == request | {"text": "a long text", "seed": 7}

@@ -30,7 +30,8 @@ COLORS = {
     "blue": (40, 70, 210),
     "purple": (150, 40, 190),
 }
-SIZES = {"small": (7, 8), "large": (12, 13)}  # heights and widths in pixels
+GRID = 4  # places and sides of objects are multiples of it, in pixels
+SIZES = {"small": (8,), "large": (12,)}  # heights and widths in pixels
 SHAPES = ("circle", "square", "triangle")
 RELATIONS = {  # the direction from the second object to the first: right, down
     "left of": (-1, 0),
@@ -38,7 +39,7 @@ RELATIONS = {  # the direction from the second object to the first: right, down
     "above": (0, -1),
     "below": (0, 1),
 }
-GAP = 2  # least number of pixels between two objects
+GAP = 4  # least number of pixels between two objects
 SLOPE = 0.6  # an object left of another is at most this much higher or lower, as a ratio
 SAMPLES = 4  # per pixel and axis, for smooth edges
 NUM_TRAINING, NUM_HELD_OUT = 10_000, 500  # pictures of a split
@@ -123,22 +124,28 @@ def place_objects(
     sides: list[int], relation: str | None, rng: np.random.Generator
 ) -> list[tuple[int, ...]]:
     """Random (left, top) of one or two squares of these sides, the first in a relation."""
+    cells = PIXELS // GRID
+    sides = [side // GRID for side in sides]
     if relation is None:
-        return [tuple(int(rng.integers(PIXELS - side + 1)) for side in sides * 2)]
+        return [tuple(GRID * int(rng.integers(cells - side + 1)) for side in sides * 2)]
     direction = RELATIONS[relation]
     axis = 0 if direction[0] else 1
     order = (0, 1) if direction[axis] < 0 else (1, 0)  # indices of the near and the far object
     near, far = (sides[i] for i in order)
-    spare = PIXELS - near - far - GAP
+    gap = GAP // GRID
+    spare = cells - near - far - gap
     start = int(rng.integers(spare + 1))
-    end = int(rng.integers(start, spare + 1)) + near + GAP
+    end = int(rng.integers(start, spare + 1)) + near + gap
     distance = end + far / 2 - start - near / 2
-    across = int(rng.integers(PIXELS - near + 1))
+    across = int(rng.integers(cells - near + 1))
     center, most = across + near / 2, SLOPE * distance
     low = max(0, int(np.ceil(center - most - far / 2)))
-    high = min(PIXELS - far, int(np.floor(center + most - far / 2)))
+    high = min(cells - far, int(np.floor(center + most - far / 2)))
     other = int(rng.integers(low, high + 1))
-    pairs = [(start, across), (end, other)]  # (along, across) of the near and the far object
+    pairs = [
+        (GRID * start, GRID * across),
+        (GRID * end, GRID * other),
+    ]  # (along, across) of the near and the far object
     corners = [pair if axis == 0 else pair[::-1] for pair in pairs]
     return [corners[order.index(i)] for i in range(2)]
 

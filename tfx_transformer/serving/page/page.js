@@ -1,12 +1,15 @@
 // The page: asks which models are served, and shows a panel for each kind of them.
 
 import { AccessError, sendJson, setToken } from "./api.js";
+import { textToImage } from "./draw.js";
 import { captioner, classifier } from "./images.js";
 import { element } from "./panel.js";
 import { generator, textClassifier } from "./texts.js";
 import { translator } from "./translate.js";
 
-const PANELS = { translator, classifier, captioner, text_classifier: textClassifier, generator };
+const PANELS = {
+  translator, classifier, captioner, text_classifier: textClassifier, generator, text_to_image: textToImage,
+};
 const WAIT = 1000; // milliseconds until the server is asked again while models are loaded
 
 const state = document.getElementById("state");

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfx_transformer.files import whole_file
 from tfx_transformer.models.discrete_vae import DiscreteVAE, LaplaceLoss
+from tfx_transformer.pipelines.text_to_image import to_uint8
 from tfx_transformer.runtime import graph, without_autograph
 from tfx_transformer.train.tasks.image_generation import ImageTokenizerOptions
 from tfx_transformer.training.callbacks import Progress, StopAtNaN
@@ -18,6 +19,7 @@ NAME = "tokenizer/image.keras"
 CHECKPOINTS = 4  # of a training
 WARM_UP, LAST_RATE = 0.05, 0.02  # of the steps, and of the highest learning rate
 BATCH_SIZE = 128  # of encoding
+SAMPLE = 400  # images whose parts are the first codes
 
 
 def stored_image_tokenizer(
@@ -76,6 +78,9 @@ def train_image_tokenizer(
     model.optimizer.build(model.trainable_variables)
     checkpoints = Checkpoints(folder, keep=1)
     step = checkpoints.restore(model)
+    if step == 0:
+        rows = np.random.default_rng(seed).permutation(len(images))[:SAMPLE]
+        model.spread_codes(scale_pixels(images[rows]), seed)
     print(f"{type(model).__name__}: {model.count_params():,} parameters; from step {step:,}")
     progress = Progress(options.steps, step, options.batch_size, "images")
     while step < options.steps:
@@ -109,6 +114,14 @@ def image_batches(images: np.ndarray, size: int, seed: int, step: int) -> tf.dat
 def scale_pixels(images):
     """Pixels in 0 … 255 → -1 to 1."""
     return tf.cast(images, tf.float32) / 127.5 - 1
+
+
+def reconstruct_images(model: DiscreteVAE, images: np.ndarray) -> np.ndarray:
+    """Images (N, h, w, 3) of uint8 → the images of their tokens."""
+    spec = tf.TensorSpec([None, *images.shape[1:]], tf.uint8)
+    restore = graph(lambda x: to_uint8(model(scale_pixels(x), training=False)), spec)
+    parts = [restore(images[i : i + BATCH_SIZE]) for i in range(0, len(images), BATCH_SIZE)]
+    return np.concatenate(parts)
 
 
 def encode_images(model: DiscreteVAE, images: np.ndarray) -> np.ndarray:

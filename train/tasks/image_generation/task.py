@@ -27,6 +27,7 @@ from tfx_transformer.train.tasks.image_generation.image_tokenizer import (
     encode_images,
     load_image_tokenizer,
     make_image_tokenizer,
+    reconstruct_images,
     stored_image_tokenizer,
 )
 from tfx_transformer.train.tasks.text import load_tokenizer, stored_tokenizer
@@ -70,6 +71,15 @@ class ImageGenerationTask(Task):
         if self.workers.is_chief:
             write_skipped(folder, captions)
         print(*captions.values(), self.data, sep="\n")
+        if captions["validation"].name.startswith(SOURCE):
+            share = self.reconstructed(captions["validation"])
+            print(f"images of the tokens of validation images: {share:.1f} % right")
+
+    def reconstructed(self, captions: Captions) -> float:
+        """In percent, how many pictures of scenes are still right after the image tokenizer."""
+        images = reconstruct_images(self.image_model, self.read_images(captions))
+        scores, _ = judge_all(list(images), [texts[0] for texts in captions.texts])
+        return scores["right"]
 
     def restore(self, folder):
         self.tokenizer, self.image_model = load_tokenizer(folder), load_image_tokenizer(folder)
@@ -144,7 +154,8 @@ class ImageGenerationTask(Task):
         texts = [texts[0] for texts in captions.texts]
         drawn, seconds = timed(lambda: draw_all(drawer, texts, self.workers))
         scores, _ = judge_all(drawn, texts)
-        return found | scores | {"images_per_second": len(texts) / seconds}
+        found |= {"reconstructed": self.reconstructed(captions)} | scores
+        return found | {"images_per_second": len(texts) / seconds}
 
 
 TASK = ImageGenerationTask

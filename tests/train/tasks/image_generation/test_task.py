@@ -26,7 +26,7 @@ ATTRIBUTES = ["right", "count", "shape", "color", "size", "relation"]
 
 def test_a_run_is_scored_by_attribute(draw_run):
     folder, scores = draw_run
-    assert set(scores) == {"log_prob", "images", *ATTRIBUTES, "images_per_second"}
+    assert set(scores) == {"log_prob", "images", "reconstructed", *ATTRIBUTES, "images_per_second"}
     assert scores["images"] == 40 and all(0 <= scores[name] <= 100 for name in ATTRIBUTES)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [20, 40]
