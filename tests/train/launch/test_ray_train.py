@@ -54,8 +54,10 @@ def test_a_worker_of_a_local_ray_is_killed_and_the_weights_are_those_of_one_devi
     with (tmp_path / "log").open("w") as log:
         variables = os.environ | {"MARKER": str(folder)}
         launcher = subprocess.Popen(command, stdout=log, stderr=log, env=variables)
+    end = time.monotonic() + 900
     while not (folder / "checkpoints/step_00000002.npz").exists():
-        assert launcher.poll() is None, (tmp_path / "log").read_text()[-3000:]
+        is_late = time.monotonic() > end
+        assert launcher.poll() is None and not is_late, (tmp_path / "log").read_text()[-3000:]
         time.sleep(0.02)
     workers = workers_of(str(folder))
     assert len(workers) == 2
