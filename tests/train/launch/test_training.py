@@ -1,6 +1,7 @@
 """Real workers: one is killed, one is asked to stop, and the weights are those of a quiet run."""
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -84,6 +85,20 @@ def test_a_kill_and_a_stop_change_nothing_in_the_weights(new_run):
     assert step_of(last) >= 4
     with np.load(last) as stored:
         assert_equal_weights(final_weights(quiet, step_of(last)), dict(stored))
+
+
+@pytest.mark.slow
+def test_two_workers_end_with_the_figures_of_one_process(tmp_path):
+    steps = ["--steps", "12", "--eval-steps", "6", "--optimizer.warmup-steps", "4"]
+    decoding = ["--eval-sentences", "20", "--decoding.kind", "greedy"]
+    options = [*steps, *decoding, "--model.dropout", "0", "--model.dim", "32"]
+    for launched, name in (([], "one"), (COMMAND[3:], "two")):
+        command = [*COMMAND[:3], *launched, "train", "translate_cldr", *options]
+        subprocess.run([*command, "--folder", str(tmp_path / name)], check=True)
+    one, two = (json.loads((tmp_path / name / "test.json").read_text()) for name in ("one", "two"))
+    assert two["perplexity"] == pytest.approx(one["perplexity"], rel=1e-3) and two["sentences"] > 9
+    for name in ("bleu", "chrf", "length_ratio"):
+        assert two[name] == pytest.approx(one[name], abs=0.3)
 
 
 @pytest.mark.slow
