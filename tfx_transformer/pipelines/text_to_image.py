@@ -57,9 +57,9 @@ class TextToImage(Pipeline):
         text = tf.TensorSpec([None], tf.string, name="text")
         tokens = tf.TensorSpec([None, None], tf.int32, name="tokens")
         seed = tf.TensorSpec([None], tf.int32, name="seed")
-        self.predict = graph(self._draw, text)
+        self.predict = graph(lambda text: self._draw(text, None), text)
         self.predict_seeded = graph(self._draw, text, seed)
-        self.sample = graph(self._sample, text)
+        self.sample = graph(lambda text: self._sample(text, None), text)
         self.score = graph(self._score, tokens)
         self.pixels = graph(self._pixels, tokens)
 
@@ -77,7 +77,7 @@ class TextToImage(Pipeline):
         padded = ids[:, :length].to_tensor(PAD, shape=[None, length])
         return self.model.prompt(padded), ids.row_lengths() > length
 
-    def _sample(self, text, seed=None):
+    def _sample(self, text, seed):
         """Strings (B,) → tokens of texts and images (B, n, T + I), best first, and scores (B, n).
 
         The score is the log-probability of the image; that of the text is the same for all. With
@@ -120,7 +120,7 @@ class TextToImage(Pipeline):
         grid = tf.reshape(codes, [-1, *self.model.grid])
         return to_uint8(self.image_model.decode(grid))
 
-    def _draw(self, text, seed=None):
+    def _draw(self, text, seed):
         """Strings (B,) → the files of the images and their scores, best first."""
         tokens, scores = self._sample(text, seed)
         count = tokens.shape[1]
