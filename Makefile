@@ -13,7 +13,7 @@ demo: $(INSTALLED)
 	$(BIN)/tfx-transformer demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not serving and not docs"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "not slow and not serving and not docs"
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow

@@ -12,7 +12,10 @@ def missing_package(purpose: str, package: str, extra: str) -> ImportError:
 
 def is_installed(package: str) -> bool:
     """Whether a package can be imported; any folder of its name, without code, is not enough."""
-    spec = importlib.util.find_spec(package)
+    try:
+        spec = importlib.util.find_spec(package)
+    except ValueError:  # a module that was made by hand
+        return True
     return spec is not None and spec.origin is not None
 
 
