@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from tfx_transformer.export import export
+from tfx_transformer.pipelines import TextToImage
 from tfx_transformer.serving.app import create_app
 from tfx_transformer.serving.options import ServingOptions
 from tfx_transformer.serving.server import DrainingServer, show_address
@@ -25,7 +26,7 @@ from tfx_transformer.serving.supervisor import listen
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
-KINDS = ("translator", "classifier", "captioner", "generator")
+KINDS = ("translator", "classifier", "captioner", "generator", "text_to_image")
 OPTIONS = "--max-batch-size 2 --max-rows 8 --max-body 1 --max-characters 200 --deadline 60 "
 OPTIONS += "--no-warm-up"
 
@@ -156,10 +157,14 @@ def test_the_rest_of_a_large_body_is_not_read(running):
 
 @pytest.fixture(scope="module")
 def exports(request, tmp_path_factory):
-    """Small exports, one of each kind."""
+    """Small exports, one of each kind; drawings are sampled, four of each text."""
     folder = tmp_path_factory.mktemp("models")
     for kind in KINDS:
-        export(request.getfixturevalue(kind), folder / kind / "served")
+        pipeline = request.getfixturevalue(kind)
+        if kind == "text_to_image":
+            parts = pipeline.model, pipeline.image_model, pipeline.tokenizer
+            pipeline = TextToImage(*parts, {"kind": "sample", "n_best": 4})
+        export(pipeline, folder / kind / "served")
     return folder
 
 
