@@ -9,16 +9,10 @@ which position n is NaN is the length of the path. The encoders have random weig
 import argparse
 
 import numpy as np
+from common import plot_lines, print_table
+from keras import ops
 
-from tfx_transformer.runtime import import_tensorflow
-
-import_tensorflow()
-
-from keras import ops  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
-
-from tfx_transformer.models import create_model  # noqa: E402
-from tfx_transformer.visualization.figure import plot_grid, save_figure  # noqa: E402
+from tfx_transformer.models import create_model
 
 DISTANCES = (1, 2, 4, 8, 16, 32, 64)
 SIZES = {"vocab_size": 9, "dim": 8, "dropout": 0.0}
@@ -87,22 +81,10 @@ def main():
     parser.add_argument("--picture", default="runs/path_length.png")
     arguments = parser.parse_args()
     lengths = path_lengths()
-    print("| distance |", " | ".join(map(str, DISTANCES)), "|")
-    print("|---|" + "---:|" * len(DISTANCES))
-    for name, values in lengths.items():
-        print(f"| {name} |", " | ".join(map(str, values)), "|")
-
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
-    axes = figure.subplots()
-    for name, values in lengths.items():
-        axes.plot(DISTANCES, values, ".-", label=name)
-    plot_grid(axes)
-    axes.set(xscale="log", yscale="log", xlabel="distance of two positions")
-    axes.set(ylabel="layers or steps between them", xticks=DISTANCES, xticklabels=DISTANCES)
-    axes.minorticks_off()
-    axes.set(yticks=DISTANCES, yticklabels=DISTANCES)
-    axes.legend(frameon=False)
-    print(save_figure(figure, arguments.picture, "Path between two positions of a sentence"))
+    print_table("distance", DISTANCES, lengths)
+    labels = "distance of two positions", "layers or steps between them"
+    title = "Path between two positions of a sentence"
+    plot_lines(DISTANCES, lengths, arguments.picture, title, *labels)
 
 
 if __name__ == "__main__":
