@@ -1,5 +1,6 @@
 """Requests that would be too late are refused at once."""
 
+import math
 from concurrent.futures import Future
 
 import pytest
@@ -62,14 +63,19 @@ def test_a_quick_model_accepts_again(clock):
         made.admit(deadline=clock[0] + 8)
 
 
-def test_what_is_canceled_or_alone_says_nothing_about_the_time(clock):
-    made = make()
+def cancel(made, clock, count, seconds, deadline=math.inf):
+    """Accepts parts of requests that are canceled after some seconds."""
     canceled = Future()
     canceled.cancel()
-    tickets = [made.admit() for _ in range(4)]
-    clock[0] += 100
+    tickets = [made.admit(deadline=deadline) for _ in range(count)]
+    clock[0] += seconds
     for ticket in tickets:
         made.release(ticket, canceled)
+
+
+def test_what_is_canceled_or_alone_says_nothing_about_the_time(clock):
+    made = make()
+    cancel(made, clock, 4, seconds=100)
     answer(made, clock, 1, seconds=100)
     for _ in range(8):
         made.admit(deadline=clock[0] + 1)
@@ -77,12 +83,7 @@ def test_what_is_canceled_or_alone_says_nothing_about_the_time(clock):
 
 def test_what_was_canceled_at_its_deadline_counts(clock):
     made = make()
-    canceled = Future()
-    canceled.cancel()
-    tickets = [made.admit(deadline=clock[0] + 30) for _ in range(4)]
-    clock[0] += 30
-    for ticket in tickets:
-        made.release(ticket, canceled)
+    cancel(made, clock, 4, seconds=30, deadline=clock[0] + 30)
     with pytest.raises(Overloaded):
         for _ in range(8):
             made.admit(deadline=clock[0] + 30)
